@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diag
+
+// Code is a stable identifier of a kind of problem. Codes are never reused or
+// renumbered: scripts and runbooks key on them. docs/errors.md has a section for each, and a
+// test keeps the two equal.
+type Code string
+
+// HF10xx: reading the configuration.
+const (
+	CodeSyntax      Code = "HF1001"
+	CodeUnreadable  Code = "HF1002"
+	CodeDuplicate   Code = "HF1003"
+	CodeUnknownKey  Code = "HF1004"
+	CodeType        Code = "HF1005"
+	CodeValue       Code = "HF1006"
+	CodeName        Code = "HF1007"
+	CodeEnvironment Code = "HF1008"
+	CodeNotYet      Code = "HF1009"
+	CodeSecretFile  Code = "HF1010"
+	CodeRequired    Code = "HF1011"
+	CodeConflict    Code = "HF1012"
+	CodeNATSKey     Code = "HF1013"
+)
+
+// HF11xx: what the configuration means.
+const (
+	CodeOverlap       Code = "HF1101"
+	CodeNoByteLimit   Code = "HF1102"
+	CodeBudget        Code = "HF1103"
+	CodeWindow        Code = "HF1104"
+	CodeFilter        Code = "HF1105"
+	CodeReference     Code = "HF1106"
+	CodeBackoff       Code = "HF1107"
+	CodeSchedules     Code = "HF1108"
+	CodePlainText     Code = "HF1109"
+	CodeDurability    Code = "HF1110"
+	CodeWorkQueue     Code = "HF1111"
+	CodeLosesMessages Code = "HF1112"
+)
+
+// HF20xx: the data directory and the identity.
+const (
+	CodeLocked        Code = "HF2001"
+	CodeNewerFormat   Code = "HF2002"
+	CodeFileSystem    Code = "HF2003"
+	CodeAccess        Code = "HF2004"
+	CodeDiskFull      Code = "HF2005"
+	CodeStamp         Code = "HF2006"
+	CodeIdentity      Code = "HF2007"
+	CodeIdentityGone  Code = "HF2008"
+	CodeForeignDir    Code = "HF2009"
+	CodeNameChanged   Code = "HF2010"
+	CodeIdentityWrite Code = "HF2011"
+)
+
+// HF21xx: the engine.
+const (
+	CodePortTaken    Code = "HF2101"
+	CodeEngine       Code = "HF2102"
+	CodeEngineConfig Code = "HF2103"
+	CodeNotReady     Code = "HF2104"
+	CodeStopTimeout  Code = "HF2105"
+	CodeListen       Code = "HF2106"
+)
+
+// HF22xx: bootstrap.
+const (
+	CodeCreate    Code = "HF2201"
+	CodeDiffers   Code = "HF2202"
+	CodeUnmanaged Code = "HF2203"
+	CodeObserve   Code = "HF2204"
+)
+
+// HF30xx: the commands.
+const (
+	CodeNoNode        Code = "HF3001"
+	CodeAdminRefused  Code = "HF3002"
+	CodeUsage         Code = "HF3003"
+	CodeExists        Code = "HF3004"
+	CodeUnknownObject Code = "HF3005"
+)
