@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+)
+
+// The names in the data directory.
+const (
+	lockName     = "LOCK"
+	stampName    = "VERSION"
+	identityName = "identity.json"
+	credsName    = "creds"
+	resolverName = "resolver"
+	socketName   = "admin.sock"
+	// storeName is what nats-server appends to its store_dir.
+	storeName = "jetstream"
+	// lostAndFound is made by mkfs in the root of a volume.
+	lostAndFound = "lost+found"
+)
+
+// Options say how a data directory is opened.
+type Options struct {
+	// Version is the version of Holdfast that is written into the stamp.
+	Version string
+	// NodeName is the configured name; empty means generated once and kept.
+	NodeName string
+	// AllowUnsafe accepts a temporary directory, a tmpfs and a network file
+	// system. What would have been refused is in Warnings then.
+	AllowUnsafe bool
+}
+
+// Dir is an open data directory. It is locked until Close.
+type Dir struct {
+	path     string
+	lock     *lock
+	stamp    stamp
+	warnings []string
+}
+
+// Open locks the directory, checks that it can hold messages and is Holdfast's
+// own, and stamps it when it is new. A directory that does not exist is
+// created, but not its parents: a mistyped path must not become an empty node.
+func Open(path string, o Options) (*Dir, error) {
+	if path == "" {
+		return nil, errors.New("open data directory: path is empty")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open data directory %s: %w", path, err)
+	}
+	if o.NodeName != "" && !validNodeName(o.NodeName) {
+		return nil, diag.FailPermanently(diag.CodeName,
+			fmt.Errorf("node name %q is longer than 255 bytes, or holds a space or a control character", o.NodeName),
+			"set node.name to letters, digits, '-' and '_', or remove the key")
+	}
+	exists, err := findDir(path)
+	if err != nil {
+		return nil, err
+	}
+	// Everything up to the lock leaves no trace in a directory that is not ours.
+	if exists {
+		if err := checkAccess(path); err != nil {
+			return nil, err
+		}
+	}
+	warnings, err := checkPlace(path, o.AllowUnsafe)
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		if err := createDir(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := refuseUnstamped(path); err != nil {
+		return nil, err
+	}
+	l, err := acquire(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: path, lock: l, warnings: warnings}
+	if err := d.prepare(o); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return d, nil
+}
+
+// prepare reads or creates what belongs in a locked directory.
+func (d *Dir) prepare(o Options) error {
+	s, err := readStamp(d.path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case isNew:
+		err = refuseUnstamped(d.path)
+	case err == nil:
+		err = s.checkName(d.path, o.NodeName)
+	}
+	if err != nil {
+		return err
+	}
+	if err := removeLeftovers(d.path, d.CredsDir()); err != nil {
+		return err
+	}
+	switch {
+	case isNew:
+		s, err = createStamp(d.path, o)
+	case s.WrittenBy != o.Version:
+		err = s.update(d.path, o.Version)
+		// Only a record: a node must start on a full disk, so that consumers can empty it.
+		if diag.CodeOf(err) == diag.CodeDiskFull {
+			d.warnings = append(d.warnings, fmt.Sprintf("version %q is not recorded: %v", o.Version, err))
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	d.stamp = s
+	// After the stamp: a directory with files but no stamp is refused.
+	if err := os.Mkdir(d.CredsDir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return explain("create", d.CredsDir(), err)
+	}
+	return nil
+}
+
+// findDir reports whether path is a directory, or that it can become one.
+func findDir(path string) (exists bool, err error) {
+	fi, err := os.Stat(path)
+	switch {
+	case err == nil && fi.IsDir():
+		return true, nil
+	case err == nil:
+		return false, explain("open data directory", path, syscall.ENOTDIR)
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, explain("open data directory", path, err)
+	}
+	parent := filepath.Dir(path)
+	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) {
+		return false, diag.FailPermanently(diag.CodeAccess,
+			fmt.Errorf("create data directory %s: its parent %s does not exist", path, parent),
+			fmt.Sprintf("check node.data_dir for a typing mistake, or create the parent: `mkdir -p %s`", quoteForShell(parent)))
+	}
+	return false, nil
+}
+
+func createDir(path string) error {
+	err := os.Mkdir(path, 0o700)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		// Another process was faster; the lock decides between the two.
+		return checkAccess(path)
+	case errors.Is(err, fs.ErrPermission):
+		return diag.FailPermanently(diag.CodeAccess,
+			fmt.Errorf("create data directory %s: %w", path, bareError(err)), createHint(path))
+	case err == nil:
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return explain("create data directory", path, err)
+	}
+	return nil
+}
+
+// Close releases the lock. Nothing may use the directory afterwards.
+func (d *Dir) Close() error { return d.lock.release() }
+
+// Path returns the absolute path of the data directory.
+func (d *Dir) Path() string { return d.path }
+
+// NodeName returns the name this node has kept since its first start.
+func (d *Dir) NodeName() string { return d.stamp.NodeName }
+
+// NodeID returns the random id this directory got when it was created.
+func (d *Dir) NodeID() string { return d.stamp.NodeID }
+
+// Warnings returns what is not as it should be but was accepted.
+func (d *Dir) Warnings() []string { return slices.Clone(d.warnings) }
+
+// IdentityFile returns where the node's keys and accounts are kept.
+func (d *Dir) IdentityFile() string { return filepath.Join(d.path, identityName) }
+
+// CredsDir returns the directory of the credentials files; it exists.
+func (d *Dir) CredsDir() string { return filepath.Join(d.path, credsName) }
+
+// StoreDir returns nats-server's store_dir, to which it appends "jetstream".
+func (d *Dir) StoreDir() string { return d.path }
+
+// ResolverDir returns the directory of nats-server's account resolver.
+func (d *Dir) ResolverDir() string { return filepath.Join(d.path, resolverName) }
+
+// Socket returns the path of the admin socket.
+func (d *Dir) Socket() string { return SocketPath(d.path) }
+
+// SocketPath returns the path of the admin socket of the node that uses dir.
+func SocketPath(dir string) string { return filepath.Join(dir, socketName) }
+
+// StoredAccounts lists the accounts in the message store, by the names of
+// their directories: the accounts that may have messages.
+func (d *Dir) StoredAccounts() ([]string, error) { return storedAccounts(d.path) }
+
+// Volume returns the sizes of the volume that holds the message store, which
+// may be mounted below the data directory.
+func (d *Dir) Volume() (Volume, error) { return VolumeOf(filepath.Join(d.path, storeName)) }
+
+// validNodeName says whether nats-server and its logs can use the name.
+func validNodeName(name string) bool {
+	bad := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar }
+	return name != "" && len(name) <= 255 && !strings.ContainsFunc(name, bad)
+}

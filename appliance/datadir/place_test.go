@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datadir
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+)
+
+func TestOpenRefusesATemporaryDirectoryUnlessForced(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp) // what os.TempDir reads on Unix
+	t.Setenv("TMP", temp)    // and on Windows
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(temp, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, top := range []string{temp, link} {
+		path := filepath.Join(top, "data")
+		_, err := Open(path, Options{})
+		wantFault(t, err, diag.CodeFileSystem, true, path, "it is below "+temp+",", "--allow-unsafe-storage")
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("got %v, want nothing to be created", err)
+		}
+	}
+	d := mustOpen(t, filepath.Join(temp, "data"), Options{})
+	if got := strings.Join(d.Warnings(), "\n"); !strings.Contains(got, "it is below "+temp) {
+		t.Errorf("got warnings %q, want the temporary directory", got)
+	}
+}
+
+func TestOpenTakesALocalDisk(t *testing.T) {
+	// The source tree is the one place that is likely to be on a disk.
+	top, err := os.MkdirTemp(".", "testdir-")
+	if err != nil {
+		t.Skipf("skipping: needs a source tree it can write (%v)", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(top) })
+	v, err := VolumeOf(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tempDirAbove(top) != "" || hazardOf(v.FSType)+cautionOf(v.FSType) != "" {
+		t.Skipf("skipping: needs a source tree on a local disk (it is on %s)", v.FSType)
+	}
+	d, err := Open(filepath.Join(top, "data"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Warnings(); len(got) != 0 {
+		t.Errorf("got warnings %q, want none", got)
+	}
+	mustClose(t, d)
+}
+
+func TestTempDirAbove(t *testing.T) {
+	if os.PathSeparator != '/' {
+		t.Skip("skipping: needs Unix paths")
+	}
+	for path, want := range map[string]string{
+		"/tmp/x/y":        "/tmp",
+		"/tmp":            "/tmp",
+		"/var/tmp/x":      "/var/tmp",
+		"/tmpfoo/x":       "",
+		"/var/lib/x":      "",
+		"/var/lib/../tmp": "/var/tmp",
+		"/":               "",
+	} {
+		t.Setenv("TMPDIR", "/")
+		if got := tempDirAbove(path); got != want {
+			t.Errorf("tempDirAbove(%q): got %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestFileSystemsAreJudgedByTheirType(t *testing.T) {
+	const refused, warned, taken = "refused", "warned", "taken"
+	for fsType, want := range map[string]string{
+		"ext4": taken, "xfs": taken, "btrfs": taken, "zfs": taken, "f2fs": taken, "NTFS": taken, "apfs": taken, "fuseblk": taken,
+		"tmpfs": refused, "ramfs": refused, "ramdisk": refused, "nfs": refused, "nfs4": refused, "cifs": refused, "smb3": refused,
+		"9p": refused, "ceph": refused, "fuse.sshfs": refused, "fuse.glusterfs": refused, "network": refused, "smbfs": refused,
+		"overlay": warned, "fuse.fuse-overlayfs": warned, "fuse.mergerfs": warned, "fuse": warned,
+	} {
+		got := taken
+		switch {
+		case hazardOf(fsType) != "":
+			got = refused
+		case cautionOf(fsType) != "":
+			got = warned
+		}
+		if got != want {
+			t.Errorf("got %s %s, want it %s", fsType, got, want)
+		}
+	}
+}
+
+func TestHintsCanBePastedIntoAShell(t *testing.T) {
+	for path, want := range map[string]string{
+		"/var/lib/holdfast": "/var/lib/holdfast",
+		"/srv/my data":      "'/srv/my data'",
+		"/srv/it's; rm":     `'/srv/it'\''s; rm'`,
+		"":                  "''",
+	} {
+		if got := quoteForShell(path); got != want {
+			t.Errorf("quoteForShell(%q): got %s, want %s", path, got, want)
+		}
+	}
+}
