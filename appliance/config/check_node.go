@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+)
+
+// defaultSyncInterval is storage.sync_interval when the key is not set.
+const defaultSyncInterval = Duration(time.Second)
+
+func (c *checker) node() {
+	c.listeners()
+	s := c.cfg.Storage
+	interval := s.Durability == "interval"
+	strict := s.Durability == "strict" && !c.refused(path{"storage", "durability"})
+	sync := or(s.SyncInterval, defaultSyncInterval)
+	object{c, path{"storage"}}.errors(
+		rule{strict && s.SyncInterval != nil, diag.CodeConflict, "sync_interval", "it has no effect with durability " + s.Durability,
+			"remove it, or write durability: interval and accept that a power cut loses acknowledged messages"},
+		rule{s.SyncInterval != nil && sync == 0, diag.CodeValue, "sync_interval", "0s means every two minutes to the server", "write a time above 0, such as 1s"},
+	)
+	if interval && sync > 0 {
+		c.warn(diag.CodeDurability, path{"storage", "durability"},
+			fmt.Sprintf("a power cut loses up to %s of acknowledged messages", sync), "write durability: strict, unless the producers can send again")
+	}
+}
+
+// listener is an address with the key it comes from.
+type listener struct {
+	key  string
+	addr Address
+}
+
+func (c *checker) listeners() {
+	l := c.cfg.Listen
+	o := object{c, path{"listen"}}
+	all := []listener{{"client", l.Client}, {"http", l.HTTP}, {"websocket", l.WebSocket}, {"mqtt", l.MQTT}, {"leafnode", l.Leafnode}}
+	o.errors(rule{l.Client == "", diag.CodeRequired, "client", "clients have no address to connect to", "write 127.0.0.1:4222"})
+	const plain = "is not a loopback address, and encryption of listeners is not in this version, whatever listen.tls.mode says"
+	for _, a := range all[:2] {
+		o.errors(rule{a.addr != "" && !a.addr.Loopback(), diag.CodePlainText, a.key, string(a.addr) + " " + plain,
+			"listen on 127.0.0.1 or [::1]; reach the node from elsewhere through an SSH tunnel or a proxy that encrypts"})
+	}
+	o.errors(rule{l.HTTP != "" && !l.HTTP.Loopback() && !o.isSet("http_token"), diag.CodeRequired, "http",
+		"listen.http_token is missing: beyond loopback anyone could read", "add http_token: file:PATH, or listen on 127.0.0.1 or [::1]"})
+	for i, a := range all {
+		for _, b := range all[:i] {
+			o.errors(rule{samePort(a.addr, b.addr) && !c.refused(o.at.with(a.key)) && !c.refused(o.at.with(b.key)), diag.CodeConflict, a.key,
+				fmt.Sprintf("the same port as %s", c.ref(o.at.with(b.key))), "choose another port for one of the two"})
+		}
+	}
+}
+
+// samePort reports whether two listeners can't both have their port.
+func samePort(a, b Address) bool {
+	hostA, portA := a.Split()
+	hostB, portB := b.Split()
+	if portA == 0 || portA != portB {
+		return false
+	}
+	anyHost := func(h string) bool {
+		ip := net.ParseIP(h)
+		return h == "localhost" || ip != nil && ip.IsUnspecified()
+	}
+	return hostA == hostB || anyHost(hostA) || anyHost(hostB)
+}
+
+// secrets looks at the file behind every secret that is set, without reading it.
+func (c *checker) secrets() {
+	type named struct {
+		at path
+		s  Secret
+	}
+	enc := c.cfg.Storage.Encryption
+	all := []named{
+		{path{"listen", "http_token"}, c.cfg.Listen.HTTPToken},
+		{path{"storage", "encryption", "key"}, enc.Key},
+		{path{"storage", "encryption", "previous_key"}, enc.PreviousKey},
+	}
+	if c.cfg.Cluster != nil {
+		all = append(all, named{path{"cluster", "secret"}, c.cfg.Cluster.Secret})
+	}
+	for _, n := range all {
+		if !n.s.IsSet() {
+			continue
+		}
+		if err := checkSecretFile(n.s.Path()); err != nil {
+			c.fail(diag.CodeSecretFile, n.at, err.Error(), diag.Hint(err))
+		}
+	}
+}
