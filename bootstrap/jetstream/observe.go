@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/bootstrap"
+)
+
+const (
+	codeNotEnabledForAccount = 10039
+
+	reasonSilent = "its leader did not answer"
+)
+
+// Observe reads the streams and consumers of the accounts. When an account or
+// one of its objects can't be read, the rest is: what is missing is marked
+// Unavailable, which Diff leaves alone, and the error names every account that
+// could not be read. The engine has to be ready: while a server recovers its
+// streams it lists only those it has reached.
+func (c *Client) Observe(ctx context.Context, accounts []string) (bootstrap.Observed, error) {
+	have := bootstrap.Observed{Accounts: make(map[string]bootstrap.ObservedAccount, len(accounts))}
+	var errs []error
+	for _, account := range accounts {
+		streams, err := c.observeAccount(ctx, account)
+		if err != nil {
+			have.Accounts[account] = bootstrap.ObservedAccount{Unavailable: err.Error()}
+			errs = append(errs, diag.Fail(diag.CodeObserve, fmt.Errorf("read account %q: %w", account, err), observeHint(err)))
+			continue
+		}
+		have.Accounts[account] = bootstrap.ObservedAccount{Streams: streams}
+	}
+	return have, errors.Join(errs...)
+}
+
+func observeHint(err error) string {
+	if errors.Is(err, errNoJetStream) || errors.Is(err, context.DeadlineExceeded) {
+		return "JetStream is starting, or was stopped after a disk error: `holdfast status` and the log say which"
+	}
+	return "it is tried again by itself; if it stays, see the log of the node for what the server says"
+}
+
+func (c *Client) observeAccount(ctx context.Context, account string) (map[string]bootstrap.ObservedStream, error) {
+	streams := make(map[string]bootstrap.ObservedStream)
+	err := c.pages(ctx, account, "STREAM.LIST", func(p page) int {
+		for _, s := range p.Streams {
+			name, _ := s.Config["name"].(string)
+			streams[name] = bootstrap.ObservedStream{Config: s.Config, State: s.State, Created: s.Created}
+		}
+		// A stream can stand in both: with a configuration the meta leader knows,
+		// and no state because nobody who has it is there.
+		for name, why := range p.gone() {
+			streams[name] = bootstrap.ObservedStream{Unavailable: why}
+		}
+		return len(streams)
+	})
+	if code(err) == codeNotEnabledForAccount {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list streams: %w", err)
+	}
+	for name, s := range streams {
+		// Most streams of a large node have no consumer: that saves a request each.
+		if s.State.Consumers == 0 || s.Unavailable != "" {
+			continue
+		}
+		if s.Consumers, err = c.observeConsumers(ctx, account, name, s.Config["retention"] == "workqueue"); err != nil {
+			if ctx.Err() != nil || errors.Is(err, errNoJetStream) {
+				return nil, fmt.Errorf("list consumers of stream %q: %w", name, err)
+			}
+			s.Unavailable = "list consumers: " + err.Error()
+		}
+		streams[name] = s
+	}
+	return streams, nil
+}
+
+func (c *Client) observeConsumers(ctx context.Context, account, stream string, workQueue bool) (map[string]bootstrap.ObservedConsumer, error) {
+	consumers := make(map[string]bootstrap.ObservedConsumer)
+	err := c.pages(ctx, account, "CONSUMER.LIST."+stream, func(p page) int {
+		for _, s := range p.Consumers {
+			consumers[s.Name] = bootstrap.ObservedConsumer{
+				Config: s.Config, State: s.ConsumerState, Created: s.Created, WorkQueue: workQueue,
+			}
+		}
+		for name, why := range p.gone() {
+			consumers[name] = bootstrap.ObservedConsumer{Unavailable: why}
+		}
+		return len(consumers)
+	})
+	return consumers, err
+}
+
+// page is one answer of STREAM.LIST or CONSUMER.LIST.
+type page struct {
+	Total   int `json:"total"`
+	Streams []struct {
+		Config  map[string]any        `json:"config"`
+		State   bootstrap.StreamState `json:"state"`
+		Created time.Time             `json:"created"`
+	} `json:"streams"`
+	Consumers []struct {
+		Name    string         `json:"name"`
+		Config  map[string]any `json:"config"`
+		Created time.Time      `json:"created"`
+		bootstrap.ConsumerState
+	} `json:"consumers"`
+	Missing []string          `json:"missing"`
+	Offline map[string]string `json:"offline"`
+}
+
+// gone is what the page names and does not hold, with the reason.
+func (p page) gone() map[string]string {
+	gone := make(map[string]string, len(p.Missing))
+	for _, name := range p.Missing {
+		gone[name] = reasonSilent
+		if why := p.Offline[name]; why != "" {
+			gone[name] = why
+		}
+	}
+	return gone
+}
+
+// pages asks for one page after the other. add takes a page and returns how many
+// objects there are so far, which is where the next page starts.
+func (c *Client) pages(ctx context.Context, account, subject string, add func(page) int) error {
+	for offset := 0; ; {
+		var p page
+		if err := c.request(ctx, account, subject, map[string]any{"offset": offset}, &p); err != nil {
+			return err
+		}
+		next := add(p)
+		if next >= p.Total || next == offset {
+			return nil
+		}
+		offset = next
+	}
+}
+
+func unmarshal(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return d.Decode(into)
+}
