@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// serverLog is the server's logger. nats-server calls most of what it says a
+// notice, a line for each stream among them, so notices go to DEBUG but for the
+// few in noticeLevel. Debug and trace are switched off where it is set.
+type serverLog struct {
+	log      *slog.Logger
+	names    keyNames
+	recovery *recovery
+	fatalf   func(format string, args ...any)
+	limit    *repeats
+}
+
+func newServerLog(log *slog.Logger, names keyNames, r *recovery, fatalf func(string, ...any)) *serverLog {
+	return &serverLog{
+		log:      log.With("component", "nats-server"),
+		names:    names,
+		recovery: r,
+		fatalf:   fatalf,
+		limit:    newRepeats(time.Now),
+	}
+}
+
+func (l *serverLog) Noticef(format string, args ...any) {
+	l.recovery.notice(format, args)
+	l.write(noticeLevel(format), format, args)
+}
+
+func (l *serverLog) Warnf(format string, args ...any)  { l.write(slog.LevelWarn, format, args) }
+func (l *serverLog) Errorf(format string, args ...any) { l.write(slog.LevelError, format, args) }
+func (l *serverLog) Debugf(string, ...any)             {}
+func (l *serverLog) Tracef(string, ...any)             {}
+
+// Fatalf records and logs nothing: the error is returned to somebody who prints
+// it.
+func (l *serverLog) Fatalf(format string, args ...any) { l.fatalf(format, args...) }
+
+// noticeLevel picks the notices that somebody should see. The server puts the
+// client in front of some formats.
+func noticeLevel(format string) slog.Level {
+	for _, s := range []string{"Slow Consumer Detected", "Slow Consumer %s: WriteDeadline"} {
+		if strings.Contains(format, s) {
+			return slog.LevelWarn
+		}
+	}
+	for _, s := range []string{
+		"Restoring partial batch write for stream",
+		"Purge request for account",
+		"JetStream relocated account",
+		"Encrypting stream",
+		"Converting to %s for stream",
+	} {
+		if strings.Contains(format, s) {
+			return slog.LevelInfo
+		}
+	}
+	return slog.LevelDebug
+}
+
+func (l *serverLog) write(level slog.Level, format string, args []any) {
+	ctx := context.Background()
+	if !l.log.Enabled(ctx, level) {
+		return
+	}
+	text := l.names.translate(strings.TrimSpace(fmt.Sprintf(format, args...)))
+	attrs := []slog.Attr{slog.String("text", text)}
+	if level > slog.LevelDebug {
+		suppressed, ok := l.limit.allow(format, text)
+		if !ok {
+			return
+		}
+		if suppressed > 0 {
+			attrs = append(attrs, slog.Int("suppressed", suppressed))
+		}
+	}
+	l.log.LogAttrs(ctx, level, "nats-server message received", attrs...)
+}

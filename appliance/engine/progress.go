@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Phase is where an engine is in its life.
+type Phase string
+
+const (
+	PhaseNew        Phase = "new"
+	PhaseRecovering Phase = "recovering"
+	PhaseRunning    Phase = "running"
+	PhaseStopping   Phase = "stopping"
+	PhaseStopped    Phase = "stopped"
+	PhaseFailed     Phase = "failed"
+)
+
+// Progress says how far the recovery of the streams is.
+type Progress struct {
+	Phase Phase
+	// Streams and bytes found on disk before the start, and how much of that is
+	// back. The bytes of a stream count when all of it is.
+	StreamsTotal, StreamsDone int
+	BytesTotal, BytesDone     int64
+	// Current is a stream that is being recovered, as account/stream.
+	Current string
+	// Unrecovered are the streams that were on disk and did not come back, known
+	// once the engine runs. Their files are still there.
+	Unrecovered []string
+}
+
+// Progress returns how far the recovery is. It may be called at any time.
+func (e *Engine) Progress() Progress { return e.recovery.progress() }
+
+// The server tells of its recovery in log calls only. Their formats are pinned
+// by TestProgressCountsTheStreamsOfARealServer.
+const (
+	formatRestoreBegins = "  Starting restore for stream '%s > %s'"
+	formatRestoreEnds   = "  Restored %s messages for stream '%s > %s' in %v"
+)
+
+type streamKey struct{ account, stream string }
+
+// recovery follows a recovery by the server's log calls.
+type recovery struct {
+	names keyNames
+
+	mu    sync.Mutex
+	phase Phase
+	sizes map[streamKey]int64 // what is on disk
+	done  map[streamKey]bool
+	open  []streamKey // begun and not ended, oldest first
+}
+
+func newRecovery(names keyNames) *recovery {
+	return &recovery{names: names, phase: PhaseNew, done: make(map[streamKey]bool)}
+}
+
+// begin counts what is on disk below the server's store.
+func (r *recovery) begin(storeDir string) {
+	sizes := streamSizes(filepath.Join(storeDir, server.JetStreamStoreDir))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sizes = sizes
+	r.phase = PhaseRecovering
+}
+
+// enter moves to a phase; a failed engine stays failed while it is stopped.
+func (r *recovery) enter(p Phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase != PhaseFailed {
+		r.phase = p
+	}
+}
+
+func (r *recovery) at() Phase {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.phase
+}
+
+// notice is called with every notice of the server. Recovery is over when the
+// engine runs; the same formats mean a restored backup then.
+func (r *recovery) notice(format string, args []any) {
+	switch {
+	case format == formatRestoreBegins && len(args) == 2:
+		r.streamBegins(keyOf(args[0], args[1]))
+	case format == formatRestoreEnds && len(args) == 4:
+		r.streamEnds(keyOf(args[1], args[2]))
+	}
+}
+
+func keyOf(account, stream any) streamKey {
+	a, _ := account.(string)
+	s, _ := stream.(string)
+	return streamKey{a, s}
+}
+
+func (r *recovery) streamBegins(k streamKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase == PhaseRecovering {
+		r.open = append(r.open, k)
+	}
+}
+
+func (r *recovery) streamEnds(k streamKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase != PhaseRecovering {
+		return
+	}
+	r.done[k] = true
+	r.open = slices.DeleteFunc(r.open, func(o streamKey) bool { return o == k })
+}
+
+func (r *recovery) progress() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes)}
+	for k, size := range r.sizes {
+		p.BytesTotal += size
+		switch {
+		case r.done[k]:
+			p.StreamsDone++
+			p.BytesDone += size
+		case r.phase == PhaseRunning:
+			p.Unrecovered = append(p.Unrecovered, r.label(k))
+		}
+	}
+	slices.Sort(p.Unrecovered)
+	if r.phase == PhaseRecovering && len(r.open) > 0 {
+		p.Current = r.label(r.open[0])
+	}
+	return p
+}
+
+func (r *recovery) label(k streamKey) string { return r.names.name(k.account) + "/" + k.stream }
+
+// streamSizes finds ACCOUNT/streams/STREAM and the size of each stream's
+// messages. A directory that can't be read counts as empty: the server will say
+// what is wrong with it.
+func streamSizes(root string) map[streamKey]int64 {
+	sizes := make(map[streamKey]int64)
+	accounts, _ := os.ReadDir(root)
+	for _, a := range accounts {
+		dir := filepath.Join(root, a.Name(), "streams")
+		streams, _ := os.ReadDir(dir)
+		for _, s := range streams {
+			// A leading dot marks a stream whose deletion was cut short.
+			if s.IsDir() && !strings.HasPrefix(s.Name(), ".") {
+				sizes[streamKey{a.Name(), s.Name()}] = dirSize(filepath.Join(dir, s.Name(), "msgs"))
+			}
+		}
+	}
+	return sizes
+}
+
+func dirSize(dir string) int64 {
+	var sum int64
+	// The error of a file that vanished or can't be read is of no interest to a
+	// progress display.
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			sum += info.Size()
+		}
+		return nil
+	})
+	return sum
+}
