@@ -14,12 +14,18 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
+// leastPayload is what the configuration of a stream needs as a message: the
+// limit holds for requests to the JetStream API too.
+const leastPayload = Size(32 << 10)
+
 // accountLimits checks the streams of an account against what it may use.
 func (c *checker) accountLimits(at path, a Account, streams []stream) {
 	limits := object{c, at}.in("limits")
 	l := a.Limits
 	limits.errors(rule{or(l.Streams, Unlimited) > 0 && len(a.Streams) > int(or(l.Streams, 0)), diag.CodeConflict, "streams",
 		fmt.Sprintf("the account declares %d streams", len(a.Streams)), "raise the limit, or remove streams"})
+	limits.errors(rule{or(l.Payload, Unlimited) > 0 && or(l.Payload, 0) < leastPayload, diag.CodeValue, "payload",
+		fmt.Sprintf("%s is too small for Holdfast's own requests in the account", or(l.Payload, 0)), fmt.Sprintf("write %s or more; max_msg_size of a stream bounds its messages", leastPayload)})
 	for _, s := range streams {
 		limits.errors(rule{or(l.Consumers, Unlimited) > 0 && len(s.Consumers) > int(or(l.Consumers, 0)), diag.CodeConflict, "consumers",
 			fmt.Sprintf("%s declares %d consumers", c.ref(s.at), len(s.Consumers)), "raise the limit, or remove consumers"})
@@ -82,7 +88,9 @@ func (c *checker) volume(size func(dir string) (int64, error)) {
 	}
 	if promised > budget {
 		slices.SortStableFunc(accounts, func(a, b path) int { return c.before(c.pos(a), c.pos(b)) })
-		c.warn(diag.CodeBudget, accounts[len(accounts)-1], fmt.Sprintf("limits.disk of all accounts add up to %s, more than %s", bytesOf(promised), has), "lower the limits: the last account to grow gets errors")
+		// The server reserves an account's disk at once, and gives no JetStream
+		// to the one that does not fit any more.
+		c.fail(diag.CodeBudget, accounts[len(accounts)-1], fmt.Sprintf("limits.disk of all accounts add up to %s, more than %s", bytesOf(promised), has), "lower limits.disk of accounts, raise storage.limit, or use a larger volume")
 	}
 }
 

@@ -97,9 +97,9 @@ type AccountLimits struct {
 	Disk          *Size  `key:"disk" help:"bytes on disk for all streams of the account"`
 	Memory        *Size  `key:"memory" help:"bytes in memory for all memory streams of the account"`
 	Streams       *Count `key:"streams" help:"number of streams"`
-	Consumers     *Count `key:"consumers" help:"number of consumers"`
+	Consumers     *Count `key:"consumers" help:"number of consumers of one stream"`
 	Connections   *Count `key:"connections" help:"number of client connections"`
-	Subscriptions *Count `key:"subscriptions" help:"number of subscriptions"`
+	Subscriptions *Count `key:"subscriptions" help:"number of subscriptions of one connection"`
 	Payload       *Size  `key:"payload" help:"bytes of the largest message" example:"1MiB"`
 }
 

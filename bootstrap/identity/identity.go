@@ -78,6 +78,18 @@ func Open(f File, stored []string) (*Identity, error) {
 	return id, nil
 }
 
+// Throwaway makes an identity that is kept nowhere, for checking what a server
+// would say to a configuration.
+func Throwaway() (*Identity, error) {
+	s, err := newState(time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("create identity: %w", err)
+	}
+	id := &Identity{file: File{Write: func(string, []byte, fs.FileMode) error { return nil }, Now: time.Now}}
+	id.current.Store(s)
+	return id, nil
+}
+
 const hintRestore = "restore the newest identity.json from a backup of this node; a new identity could not read these messages"
 
 // Trust is what a server needs to know to let users in. There is nothing

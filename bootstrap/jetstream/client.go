@@ -48,6 +48,13 @@ func New(d Dialer, c Credentials) *Client {
 	return &Client{dialer: d, credentials: c, conns: make(map[string]*nats.Conn)}
 }
 
+// Connections returns how many connections the client holds.
+func (c *Client) Connections() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.conns)
+}
+
 // Close ends all connections; requests under way return an error.
 func (c *Client) Close() {
 	c.mu.Lock()

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+)
+
+// Phase is where a node is in its life.
+type Phase string
+
+// The phases, in the order in which a node goes through them.
+const (
+	PhaseStarting   Phase = "starting"
+	PhaseRecovering Phase = "recovering"
+	PhaseApplying   Phase = "applying"
+	PhaseRunning    Phase = "running"
+	PhaseDraining   Phase = "draining"
+	PhaseStopped    Phase = "stopped"
+)
+
+// Status is all that a node tells about itself.
+type Status struct {
+	Ready bool  `json:"ready"`
+	Phase Phase `json:"phase"`
+	// Missing says what readiness waits for, one sentence each.
+	Missing    []string        `json:"missing,omitempty"`
+	Node       NodeStatus      `json:"node"`
+	Listeners  []Listener      `json:"listeners"`
+	Durability Durability      `json:"durability"`
+	Storage    Storage         `json:"storage"`
+	Recovery   *Recovery       `json:"recovery,omitempty"`
+	Traffic    Traffic         `json:"traffic"`
+	Accounts   []AccountStatus `json:"accounts"`
+	// Problems are warnings that stand: what differs from the file, and why
+	// something could not be created.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Problem is diag.Problem for machines.
+type Problem struct {
+	Severity string    `json:"severity"`
+	Code     diag.Code `json:"code"`
+	Where    string    `json:"where,omitempty"`
+	What     string    `json:"what"`
+	Fix      string    `json:"fix,omitempty"`
+}
+
+// Problems converts a list for machines.
+func Problems(l diag.List) []Problem {
+	out := make([]Problem, len(l))
+	for i, p := range l {
+		where, what := p.Pos.String(), p.What
+		if p.Path != "" {
+			what = p.Path + ": " + what
+		}
+		out[i] = Problem{Severity: p.Severity.String(), Code: p.Code, Where: where, What: what, Fix: p.Fix}
+	}
+	return out
+}
+
+// NodeStatus is the process.
+type NodeStatus struct {
+	Name          string    `json:"name"`
+	Version       string    `json:"version"`
+	NATSVersion   string    `json:"nats_version"`
+	PID           int       `json:"pid"`
+	Started       time.Time `json:"started"`
+	UptimeSeconds float64   `json:"uptime_seconds"`
+	DataDir       string    `json:"data_dir"`
+	ConfigFiles   []string  `json:"config_files,omitempty"` // empty: the built-in starter
+	ConfigDigest  string    `json:"config_digest"`
+	// MemoryLimit is the soft limit the Go runtime keeps to, in bytes; 0 is none.
+	MemoryLimit int64 `json:"memory_limit_bytes"`
+}
+
+// Listener is one address the node listens on.
+type Listener struct {
+	Name    string `json:"name"` // client, http or admin
+	Address string `json:"address"`
+	Open    bool   `json:"open"`
+}
+
+// Durability is when a message is on disk.
+type Durability struct {
+	Mode                string  `json:"mode"` // strict or interval
+	SyncIntervalSeconds float64 `json:"sync_interval_seconds,omitempty"`
+}
+
+// Storage is the disk, in bytes.
+type Storage struct {
+	Limit       int64  `json:"limit_bytes"`
+	Reserved    int64  `json:"reserved_bytes"` // by streams with a byte limit
+	Used        int64  `json:"used_bytes"`
+	VolumeTotal int64  `json:"volume_total_bytes"`
+	VolumeFree  int64  `json:"volume_free_bytes"`
+	FileSystem  string `json:"file_system"`
+	// MemoryUsed and MemoryLimit are those of memory streams.
+	MemoryUsed  int64 `json:"memory_used_bytes"`
+	MemoryLimit int64 `json:"memory_limit_bytes"`
+}
+
+// Recovery is how far reading the store at start has come.
+type Recovery struct {
+	StreamsDone  int    `json:"streams_done"`
+	StreamsTotal int    `json:"streams_total"`
+	BytesDone    int64  `json:"bytes_done"`
+	BytesTotal   int64  `json:"bytes_total"`
+	Current      string `json:"current,omitempty"` // ACCOUNT/STREAM
+}
+
+// Traffic is what clients do.
+type Traffic struct {
+	Connections   int   `json:"connections"`
+	InMsgs        int64 `json:"in_msgs"`
+	InBytes       int64 `json:"in_bytes"`
+	OutMsgs       int64 `json:"out_msgs"`
+	OutBytes      int64 `json:"out_bytes"`
+	SlowConsumers int64 `json:"slow_consumers"`
+}
+
+// AccountStatus is an account and its streams.
+type AccountStatus struct {
+	Name string `json:"name"`
+	// InFile is false for an account that the file no longer declares.
+	InFile bool `json:"in_file"`
+	// Unavailable says why nothing is known about the account's streams.
+	Unavailable string         `json:"unavailable,omitempty"`
+	Streams     []StreamStatus `json:"streams"`
+}
+
+// StreamStatus is a stream. Limits are -1 where there is none.
+type StreamStatus struct {
+	Name        string           `json:"name"`
+	InFile      bool             `json:"in_file"`
+	Subjects    []string         `json:"subjects,omitempty"`
+	Retention   string           `json:"retention"`
+	Storage     string           `json:"storage"`
+	Replicas    int64            `json:"num_replicas"`
+	Messages    uint64           `json:"messages"`
+	Bytes       uint64           `json:"bytes"`
+	MaxMsgs     int64            `json:"max_msgs"`
+	MaxBytes    int64            `json:"max_bytes"`
+	MaxAge      float64          `json:"max_age_seconds"`
+	FirstSeq    uint64           `json:"first_seq"`
+	LastSeq     uint64           `json:"last_seq"`
+	LostMsgs    int              `json:"lost_msgs,omitempty"` // unreadable after damage
+	Unavailable string           `json:"unavailable,omitempty"`
+	Consumers   []ConsumerStatus `json:"consumers"`
+}
+
+// ConsumerStatus is a consumer.
+type ConsumerStatus struct {
+	Name   string `json:"name"`
+	InFile bool   `json:"in_file"`
+	// Lag is what is stored for the consumer and not acknowledged as far as the
+	// server counts it: NumPending + NumAckPending. A message that used up
+	// max_deliver is in neither; OldestUnacknowledged still shows it.
+	Lag            uint64 `json:"lag"`
+	NumPending     uint64 `json:"num_pending"`
+	NumAckPending  int    `json:"num_ack_pending"`
+	NumRedelivered int    `json:"num_redelivered"`
+	NumWaiting     int    `json:"num_waiting"` // pull requests that wait
+	// OldestUnacknowledged is the age of the oldest message stored for the
+	// consumer and not acknowledged, in seconds; absent when there is none.
+	OldestUnacknowledged *float64 `json:"oldest_unacknowledged_seconds,omitempty"`
+	Paused               bool     `json:"paused,omitempty"`
+	Unavailable          string   `json:"unavailable,omitempty"`
+}
+
+// Login is what a client on this machine needs to connect. It holds a secret.
+type Login struct {
+	URL     string `json:"url"`
+	Account string `json:"account"`
+	User    string `json:"user"`
+	Creds   string `json:"creds"` // a decorated credentials file
+}

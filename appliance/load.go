@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package appliance
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/datadir"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/bootstrap/identity"
+)
+
+// packagedSocket is where the installed service has its admin socket
+// (RuntimeDirectory= of the unit), for the packaged data directory.
+const (
+	packagedSocket  = "/run/holdfast/admin.sock"
+	packagedDataDir = "/var/lib/holdfast"
+)
+
+// LoadConfig reads and checks a configuration with all that this machine and
+// the engine know about it. It opens no socket and writes nothing.
+func LoadConfig(o config.Options) (*config.Config, diag.List) {
+	o.AllowNATSKey = engine.AllowedKey
+	o.Volume = func(dir string) (int64, error) {
+		v, err := datadir.VolumeOf(dir)
+		return int64(v.Total), err
+	}
+	cfg, l := config.Load(o)
+	if l.Err() == nil {
+		l = append(l, checkEngine(cfg)...)
+	}
+	return cfg, l
+}
+
+// checkEngine asks the server itself whether it would take the keys of the
+// nats block, each alone first, so that the one at fault is named.
+func checkEngine(cfg *config.Config) diag.List {
+	keys := cfg.NATSKeys()
+	if len(keys) == 0 {
+		return nil
+	}
+	id, err := identity.Throwaway()
+	if err != nil {
+		return diag.List{{Code: diag.CodeEngineConfig, What: err.Error(), Fix: "try again"}}
+	}
+	ask := func(keys []config.NATSKey) error {
+		s := engineSettings(cfg, place{name: "check", store: os.TempDir(), resolver: os.TempDir()}, id.Trust(), checkBytes, checkBytes, "check")
+		s.Extra = extra(keys)
+		return engine.Check(s)
+	}
+	var l diag.List
+	report := func(pos diag.Pos, path string, err error) {
+		var cause error = err
+		for range 2 { // the fault, and its "configure the engine", which the position says better
+			if inner := errors.Unwrap(cause); inner != nil {
+				cause = inner
+			}
+		}
+		l = append(l, diag.Problem{Code: diag.CodeEngineConfig, Pos: pos, Path: path, What: strings.TrimPrefix(cause.Error(), path+": "), Fix: "correct the value"})
+	}
+	for _, k := range keys {
+		if err := ask([]config.NATSKey{k}); err != nil {
+			report(k.Pos, "nats."+k.Name, err)
+		}
+	}
+	if len(l) == 0 {
+		if err := ask(keys); err != nil {
+			report(cfg.At("nats"), "nats", err)
+		}
+	}
+	return l
+}
+
+// checkBytes stands for limits that are not known yet, in bytes.
+const checkBytes = 1 << 40
+
+// FindSocket returns the admin socket of the node with this data directory.
+func FindSocket(dir string) string {
+	s := datadir.SocketPath(dir)
+	if _, err := os.Stat(s); err != nil && filepath.Clean(dir) == packagedDataDir {
+		return packagedSocket
+	}
+	return s
+}
+
+// socketPath is where a node opens its socket: where systemd made a directory
+// for it, else in the data directory.
+func socketPath(dir *datadir.Dir) string {
+	if run := os.Getenv("RUNTIME_DIRECTORY"); run != "" {
+		return filepath.Join(run, filepath.Base(dir.Socket()))
+	}
+	return dir.Socket()
+}
+
+// NATSVersion is the version of the nats-server inside.
+func NATSVersion() string { return engine.ServerVersion() }
+
+// DataDir is where the node keeps its data.
+func (a *Appliance) DataDir() string { return a.dir.Path() }
+
+// Addresses returns the open listeners by name.
+func (a *Appliance) Addresses() map[string]string {
+	out := map[string]string{}
+	for _, l := range a.listeners() {
+		if l.Open {
+			out[l.Name] = l.Address
+		}
+	}
+	return out
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/datadir"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/engine"
+)
+
+const (
+	// progressEvery is how often a long recovery tells how far it is.
+	progressEvery = 5 * time.Second
+	// startExtension is what a start that makes progress asks of systemd; more
+	// than progressEvery, so that one late tick does no harm.
+	startExtension = 30 * time.Second
+)
+
+// Run runs the node until drain or now is done, or a part breaks. When drain
+// is done clients are sent away first; when now is, they are cut off. Both end
+// in a clean stop.
+func (a *Appliance) Run(drain, now context.Context) error {
+	a.serve()
+	hup, stopHup := a.watchHangups()
+	defer stopHup()
+	// A part that breaks while the node starts ends the start.
+	starting, cancel := context.WithCancelCause(drain)
+	defer cancel(nil)
+	go func() {
+		select {
+		case err := <-a.broken:
+			a.broken <- err // for the wait below
+			cancel(err)
+		case <-starting.Done():
+		}
+	}()
+
+	err := a.start(starting)
+	switch {
+	case drain.Err() != nil:
+		err = nil // asked to stop while starting
+	case err == nil:
+		err = a.wait(drain, hup)
+	}
+	return errors.Join(err, a.stop(now))
+}
+
+// serve starts the two HTTP servers. They end in stop.
+func (a *Appliance) serve() {
+	run := func(s *http.Server, l net.Listener, name string) {
+		if s == nil {
+			return
+		}
+		a.serving.Go(func() {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				a.broken <- fmt.Errorf("serve %s: %w", name, err)
+			}
+		})
+	}
+	run(a.adminServer, a.adminListener, "the admin socket")
+	run(a.httpServer, a.httpListener, "listen.http")
+}
+
+// start brings the engine up, applies the topology, and opens the client port
+// after it: a publisher that comes early would find no stream.
+func (a *Appliance) start(ctx context.Context) error {
+	a.setPhase(admin.PhaseRecovering)
+	if err := a.startEngine(ctx); err != nil {
+		return err
+	}
+	a.setPhase(admin.PhaseApplying)
+	a.apply(ctx)
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	addr, err := a.engine.OpenClientPort()
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.clientAddr = addr
+	a.phase = admin.PhaseRunning
+	a.mu.Unlock()
+	a.tellStarted()
+	return nil
+}
+
+func (a *Appliance) startEngine(ctx context.Context) error {
+	begun := time.Now()
+	done := make(chan error, 1)
+	go func() { done <- a.engine.Start(ctx) }()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			if err == nil {
+				a.tellRecovered(time.Since(begun))
+			}
+			return err
+		case <-tick.C:
+			p := a.engine.Progress()
+			a.log.Info("recovering streams", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
+				keyBytes, humanize.IBytes(uint64(p.BytesDone)), keyStream, p.Current)
+			a.opts.Notify.Extend(startExtension, recoveryLine(p))
+		}
+	}
+}
+
+func recoveryLine(p engine.Progress) string {
+	return fmt.Sprintf("recovering streams: %d of %d, %s of %s", p.StreamsDone, p.StreamsTotal,
+		humanize.IBytes(uint64(p.BytesDone)), humanize.IBytes(uint64(p.BytesTotal)))
+}
+
+func (a *Appliance) tellRecovered(dur time.Duration) {
+	p := a.engine.Progress()
+	if p.StreamsTotal > 0 {
+		a.log.Info("streams recovered", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
+			keyBytes, humanize.IBytes(uint64(p.BytesTotal)), keyDur, dur.Round(time.Millisecond))
+	}
+	for _, s := range p.Unrecovered {
+		a.log.Error("stream not recovered, its files are still in the data directory", keyStream, s)
+	}
+	a.tellSpace()
+}
+
+// announce logs what a reader of the log wants to know first.
+func (a *Appliance) announce(vol datadir.Volume) {
+	cfg := a.opts.Config
+	file := "built-in starter"
+	if f := cfg.Files(); len(f) > 0 {
+		file = f[0]
+	}
+	a.log.Info("holdfast starting", keyVersion, a.opts.Version, "nats_server", engine.ServerVersion(), keyNode, a.dir.NodeName())
+	a.log.Info("configuration read", keyConfig, file, keyDigest, digest(cfg))
+	a.log.Info("data directory open", keyDataDir, a.dir.Path(), "file_system", vol.FSType,
+		keyLimit, humanize.IBytes(uint64(a.storeLimit)), "free", humanize.IBytes(vol.Free))
+	if cfg.Storage.Durability == "strict" {
+		a.log.Info("durability is strict: fsync before each acknowledgement")
+	} else {
+		a.log.Warn("durability is interval: a power cut loses what was acknowledged since the last fsync",
+			"sync_interval", config.Duration(syncInterval(cfg)).String())
+	}
+	a.warn(a.opts.Warnings)
+	for _, w := range a.dir.Warnings() {
+		a.log.Warn("data directory is not safe", keyWhat, w)
+	}
+}
+
+// tellSpace warns when the volume is too full already for what the streams may
+// still take.
+func (a *Appliance) tellSpace() {
+	vol, err := a.dir.Volume()
+	if err != nil {
+		return // it was readable a moment ago, and status shows it
+	}
+	st, err := a.engine.Stats()
+	if err != nil {
+		return
+	}
+	if left := a.storeLimit - st.StoreUsed; left > 0 && uint64(left) > vol.Free {
+		a.log.Warn("volume is too full for storage.limit", keyLimit, humanize.IBytes(uint64(a.storeLimit)),
+			"used", humanize.IBytes(uint64(st.StoreUsed)), "free", humanize.IBytes(vol.Free),
+			keyFix, "free space on the volume, or lower storage.limit")
+	}
+}
+
+func (a *Appliance) warn(l diag.List) {
+	for _, p := range l {
+		a.log.Warn("configuration warning", keyCode, string(p.Code), keyWhere, p.Pos.String(), keyWhat, p.Path+": "+p.What, keyFix, p.Fix)
+	}
+}
+
+// tellStarted says where clients connect. The node may still miss parts of
+// its topology; tellReady comes when it does not.
+func (a *Appliance) tellStarted() {
+	for _, l := range a.listeners() {
+		if l.Open {
+			a.log.Info("listening", keyListener, l.Name, keyAddress, l.Address)
+		}
+	}
+	missing := a.Missing()
+	if len(missing) > 0 {
+		// Bounded by the apply: a single node's dependents are not kept waiting
+		// for what may never come.
+		a.opts.Notify.Ready("running, not ready: " + missing[0])
+		return
+	}
+	a.tellReady()
+}
+
+func (a *Appliance) tellReady() {
+	a.log.Info("ready", keyDur, time.Since(a.started).Round(time.Millisecond))
+	a.opts.Notify.Ready("ready")
+	if a.opts.OnReady != nil {
+		a.opts.OnReady()
+	}
+}
+
+// stop ends everything in the reverse order of the start.
+func (a *Appliance) stop(now context.Context) error {
+	a.setPhase(admin.PhaseDraining)
+	a.opts.Notify.Stopping()
+	a.log.Info("stopping", keyCount, a.connections(), keyMode, stopMode(now))
+	// Our own connections first, or the lame duck would wait for them.
+	a.js.Close()
+	err := a.engine.Drain(now)
+	// The admin socket stays until the engine is down: whoever asks is told.
+	err = errors.Join(err, a.Close())
+	if err == nil {
+		a.log.Info("stopped")
+	}
+	return err
+}
+
+func stopMode(now context.Context) string {
+	if now.Err() != nil {
+		return "at once"
+	}
+	return "drain"
+}
+
+func (a *Appliance) connections() int {
+	s, err := a.engine.Stats()
+	if err != nil {
+		return 0
+	}
+	return max(s.Connections-a.js.Connections(), 0)
+}

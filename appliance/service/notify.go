@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// Notifier tells systemd what the process is doing (sd_notify(3)). Without
+// systemd, or when its socket is gone, it does nothing: no queue stops working
+// because nobody listens.
+type Notifier struct{ socket string }
+
+// NewNotifier reads where systemd listens from $NOTIFY_SOCKET.
+func NewNotifier() Notifier { return Notifier{os.Getenv("NOTIFY_SOCKET")} }
+
+// Ready says that start-up has ended.
+func (n Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
+
+// Status shows one line in systemctl status.
+func (n Notifier) Status(status string) { n.send("STATUS=" + oneLine(status)) }
+
+// Extend asks for d more, for start-up or a stop that makes progress.
+func (n Notifier) Extend(d time.Duration, status string) {
+	n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=%s", d.Microseconds(), oneLine(status)))
+}
+
+// Stopping says that the stop has begun.
+func (n Notifier) Stopping() { n.send("STOPPING=1\nSTATUS=draining clients") }
+
+func (n Notifier) send(state string) {
+	if n.socket == "" {
+		return
+	}
+	addr := n.socket
+	if strings.HasPrefix(addr, "@") { // an abstract socket starts with a zero byte
+		addr = "\x00" + addr[1:]
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: addr, Net: "unixgram"})
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	_, _ = c.Write([]byte(state))
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }

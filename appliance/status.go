@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/bootstrap"
+)
+
+// Missing says what readiness waits for, one sentence each; nothing means ready.
+func (a *Appliance) Missing() []string {
+	a.mu.Lock()
+	phase := a.phase
+	a.mu.Unlock()
+	switch phase {
+	case admin.PhaseDraining, admin.PhaseStopped:
+		return []string{"engine: stopping"}
+	case admin.PhaseStarting:
+		return []string{"engine: not started yet"}
+	case admin.PhaseRecovering:
+		return []string{"engine: " + recoveryLine(a.engine.Progress())}
+	}
+	var out []string
+	if err := a.engine.Health(); err != nil {
+		out = append(out, "engine: "+err.Error())
+	} else if err := a.engine.JetStreamReady(); err != nil {
+		out = append(out, "jetstream: "+err.Error())
+	}
+	out = append(out, a.unapplied()...)
+	if phase == admin.PhaseApplying && len(out) == 0 {
+		out = append(out, "client port: not open yet")
+	}
+	return out
+}
+
+// Status collects what the node knows about itself. While the engine is not
+// up the accounts are left out.
+func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
+	cfg := a.opts.Config
+	missing := a.Missing()
+	a.mu.Lock()
+	phase, plan := a.phase, a.plan
+	a.mu.Unlock()
+	s := admin.Status{
+		Ready:   len(missing) == 0,
+		Phase:   phase,
+		Missing: missing,
+		Node: admin.NodeStatus{
+			Name:          a.dir.NodeName(),
+			Version:       a.opts.Version,
+			NATSVersion:   engine.ServerVersion(),
+			PID:           os.Getpid(),
+			Started:       a.started,
+			UptimeSeconds: time.Since(a.started).Seconds(),
+			DataDir:       a.dir.Path(),
+			ConfigFiles:   cfg.Files(),
+			ConfigDigest:  digest(cfg),
+			MemoryLimit:   a.memLimit,
+		},
+		Listeners:  a.listeners(),
+		Durability: admin.Durability{Mode: cfg.Storage.Durability},
+		Accounts:   []admin.AccountStatus{},
+		Problems:   admin.Problems(append(slices.Clone(a.opts.Warnings), plan.Warnings()...)),
+	}
+	if s.Durability.Mode != "strict" {
+		s.Durability.SyncIntervalSeconds = syncInterval(cfg).Seconds()
+	}
+	a.addStorage(&s)
+	if phase == admin.PhaseRecovering {
+		p := a.engine.Progress()
+		s.Recovery = &admin.Recovery{StreamsDone: p.StreamsDone, StreamsTotal: p.StreamsTotal,
+			BytesDone: p.BytesDone, BytesTotal: p.BytesTotal, Current: p.Current}
+	}
+	if phase != admin.PhaseRunning {
+		return s, nil
+	}
+	// What can't be read is marked so in what comes back.
+	observed, _ := a.js.Observe(ctx, a.accountNames())
+	for _, name := range a.accountNames() {
+		s.Accounts = append(s.Accounts, a.accountStatus(ctx, name, observed.Accounts[name]))
+	}
+	return s, nil
+}
+
+func (a *Appliance) listeners() []admin.Listener {
+	a.mu.Lock()
+	addr := a.clientAddr
+	a.mu.Unlock()
+	client := admin.Listener{Name: "client", Address: string(a.opts.Config.Listen.Client)}
+	if addr != nil {
+		client.Address, client.Open = addr.String(), true
+	}
+	out := []admin.Listener{client}
+	if a.httpListener != nil {
+		out = append(out, admin.Listener{Name: "http", Address: a.httpListener.Addr().String(), Open: true})
+	}
+	return append(out, admin.Listener{Name: "admin", Address: socketPath(a.dir), Open: true})
+}
+
+func (a *Appliance) addStorage(s *admin.Status) {
+	if vol, err := a.dir.Volume(); err == nil {
+		s.Storage.VolumeTotal, s.Storage.VolumeFree, s.Storage.FileSystem = int64(vol.Total), int64(vol.Free), vol.FSType
+	}
+	s.Storage.Limit = a.storeLimit
+	st, err := a.engine.Stats()
+	if err != nil {
+		return // the engine is not up yet, or down already
+	}
+	s.Storage.Used, s.Storage.Reserved = st.StoreUsed, st.StoreReserved
+	s.Storage.MemoryUsed, s.Storage.MemoryLimit = st.MemoryUsed, st.MemoryLimit
+	s.Traffic = admin.Traffic{
+		Connections: max(st.Connections-a.js.Connections(), 0), InMsgs: st.InMessages, InBytes: st.InBytes,
+		OutMsgs: st.OutMessages, OutBytes: st.OutBytes, SlowConsumers: st.SlowConsumers,
+	}
+}
+
+func (a *Appliance) accountStatus(ctx context.Context, name string, have bootstrap.ObservedAccount) admin.AccountStatus {
+	declared, inFile := a.opts.Config.Accounts[name]
+	out := admin.AccountStatus{Name: name, InFile: inFile, Unavailable: have.Unavailable, Streams: []admin.StreamStatus{}}
+	for _, sn := range slices.Sorted(maps.Keys(have.Streams)) {
+		o := have.Streams[sn]
+		ds, streamInFile := declared.Streams[sn]
+		s := streamStatus(sn, o)
+		s.InFile = streamInFile
+		for _, cn := range slices.Sorted(maps.Keys(o.Consumers)) {
+			c := a.consumerStatus(ctx, name, sn, cn, o.Consumers[cn])
+			_, c.InFile = ds.Consumers[cn]
+			s.Consumers = append(s.Consumers, c)
+		}
+		out.Streams = append(out.Streams, s)
+	}
+	return out
+}
+
+func streamStatus(name string, o bootstrap.ObservedStream) admin.StreamStatus {
+	s := admin.StreamStatus{
+		Name:        name,
+		Retention:   text(o.Config["retention"]),
+		Storage:     text(o.Config["storage"]),
+		Replicas:    number(o.Config["num_replicas"]),
+		Messages:    o.State.Messages,
+		Bytes:       o.State.Bytes,
+		MaxMsgs:     number(o.Config["max_msgs"]),
+		MaxBytes:    number(o.Config["max_bytes"]),
+		MaxAge:      time.Duration(number(o.Config["max_age"])).Seconds(),
+		FirstSeq:    o.State.FirstSeq,
+		LastSeq:     o.State.LastSeq,
+		Unavailable: o.Unavailable,
+		Consumers:   []admin.ConsumerStatus{},
+	}
+	subjects, _ := o.Config["subjects"].([]any)
+	for _, sub := range subjects {
+		s.Subjects = append(s.Subjects, text(sub))
+	}
+	if o.State.Lost != nil {
+		s.LostMsgs = len(o.State.Lost.Messages)
+	}
+	return s
+}
+
+func (a *Appliance) consumerStatus(ctx context.Context, account, stream, name string, o bootstrap.ObservedConsumer) admin.ConsumerStatus {
+	st := o.State
+	c := admin.ConsumerStatus{
+		Name:           name,
+		Lag:            st.NumPending + uint64(st.NumAckPending),
+		NumPending:     st.NumPending,
+		NumAckPending:  st.NumAckPending,
+		NumRedelivered: st.NumRedelivered,
+		NumWaiting:     st.NumWaiting,
+		Paused:         st.Paused,
+		Unavailable:    o.Unavailable,
+	}
+	if o.Unavailable != "" {
+		return c
+	}
+	age, ok, err := a.js.OldestUnacknowledged(ctx, account, stream, o, time.Now())
+	switch {
+	case err != nil:
+		c.Unavailable = err.Error()
+	case ok:
+		seconds := age.Seconds()
+		c.OldestUnacknowledged = &seconds
+	}
+	return c
+}
+
+func text(v any) string { s, _ := v.(string); return s }
+
+func number(v any) int64 {
+	n, ok := v.(json.Number)
+	if !ok {
+		return config.Unlimited
+	}
+	i, err := n.Int64()
+	if err != nil {
+		return config.Unlimited
+	}
+	return i
+}
+
+// Login returns credentials for clients on this machine: of a declared user,
+// or, with system set, of the system account.
+func (a *Appliance) Login(account, user string, system bool) (admin.Login, error) {
+	a.mu.Lock()
+	addr := a.clientAddr
+	a.mu.Unlock()
+	if addr == nil {
+		return admin.Login{}, diag.Fail(diag.CodeNotReady, errors.New("the client port is not open yet"),
+			"`holdfast status` shows how far the node is")
+	}
+	out := admin.Login{URL: "nats://" + addr.String(), Account: account, User: user}
+	if system {
+		l, err := a.identity.SystemLogin()
+		if err != nil {
+			return admin.Login{}, fmt.Errorf("make system credentials: %w", err)
+		}
+		file, err := l.File()
+		out.Account, out.User, out.Creds = "SYS", "", string(file)
+		return out, err
+	}
+	var err error
+	if out.Account, err = a.pickAccount(account); err != nil {
+		return admin.Login{}, err
+	}
+	if out.User == "" {
+		out.User = a.pickUser(out.Account)
+	}
+	creds, err := a.identity.Creds(out.Account, out.User)
+	out.Creds = string(creds)
+	return out, err
+}
+
+// pickAccount is the account a command means that names none.
+func (a *Appliance) pickAccount(account string) (string, error) {
+	names := a.accountNames()
+	switch {
+	case account != "":
+		return account, nil
+	case len(names) == 1:
+		return names[0], nil
+	case len(names) == 0:
+		return "", diag.Fail(diag.CodeUnknownObject, errors.New("the configuration declares no account"), "declare one under `accounts:`")
+	}
+	return "", diag.Fail(diag.CodeUnknownObject, fmt.Errorf("there are %d accounts: %s", len(names), strings.Join(names, ", ")),
+		"name one with --account")
+}
+
+func (a *Appliance) pickUser(account string) string {
+	users := slices.Sorted(maps.Keys(a.opts.Config.Accounts[account].Users))
+	if len(users) == 0 || slices.Contains(users, adminUser) {
+		return adminUser
+	}
+	return users[0]
+}

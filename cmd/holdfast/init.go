@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+)
+
+func newInitCmd(std stdio) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [FILE]",
+		Short: "Write a commented starter configuration [changes state]",
+		Long: "Write a starter configuration with every key explained: to FILE, which must not\n" +
+			"exist yet, or to stdout.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "-" {
+				_, err := std.out.Write(config.Starter())
+				return err
+			}
+			return writeNew(std, args[0], config.Starter())
+		},
+	}
+}
+
+// writeNew writes a file that must not exist: somebody's configuration is not
+// replaced by an example.
+func writeNew(std stdio, name string, data []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+	if errors.Is(err, fs.ErrExist) {
+		return diag.Fail(diag.CodeExists, fmt.Errorf("write %s: the file exists already", name),
+			"name another file, or look at the example on stdout: holdfast init")
+	}
+	if err != nil {
+		return fmt.Errorf("write starter: %w", err)
+	}
+	if _, err := f.Write(data); err != nil {
+		return errors.Join(fmt.Errorf("write starter: %w", err), f.Close())
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("write starter: %w", err)
+	}
+	fmt.Fprintf(std.out, "%s written; next: holdfast check %s, then holdfast run --config %s\n", name, name, name)
+	return nil
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+)
+
+// Exit codes are a contract with service managers and scripts; docs/cli.md lists them.
+const (
+	exitOK       = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNotReady = 3
+	// exitPermanent is a fault that a restart does not heal; the unit file
+	// keeps systemd from trying (RestartPreventExitStatus).
+	exitPermanent = 78
+)
+
+// stdio are the streams of one invocation.
+type stdio struct {
+	in  *os.File
+	out io.Writer
+	err io.Writer
+}
+
+// exitError ends with a code after everything was said already.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// run is the whole program but for the process: tests call it.
+func run(args []string, std stdio) int {
+	var g globals
+	entered := false
+	root := newRoot(std, &g, &entered)
+	root.SetArgs(args)
+	err := root.Execute()
+	var code exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case !entered: // cobra refused the words before a verb ran
+		fmt.Fprintf(std.err, "holdfast: %v\nhint: see `holdfast --help`\n", firstLine(err))
+		return exitUsage
+	}
+	g.printError(std, err)
+	if diag.Permanent(err) {
+		return exitPermanent
+	}
+	return exitFailed
+}
+
+func firstLine(err error) string {
+	s, _, _ := strings.Cut(err.Error(), "\n")
+	return s
+}
+
+// globals are the flags that every verb takes.
+type globals struct {
+	config  string
+	dataDir string
+	output  string
+}
+
+func (g *globals) json() bool { return g.output == "json" }
+
+func newRoot(std stdio, g *globals, entered *bool) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "A durable message queue in one binary",
+		Long: "Holdfast is a durable message queue in one binary: nats-server with JetStream,\n" +
+			"set up from one file. Stock NATS clients talk to it.",
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		DisableAutoGenTag: true,
+		Args:              cobra.NoArgs,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if g.output != "text" && g.output != "json" {
+				return fmt.Errorf("--output %s is not possible: write text or json", g.output)
+			}
+			*entered = true
+			return nil
+		},
+	}
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	f := root.PersistentFlags()
+	f.StringVarP(&g.config, "config", "c", "", "configuration `FILE` (default $HOLDFAST_CONFIG)")
+	f.StringVar(&g.dataDir, "data-dir", "", "data `DIR`, instead of the file's node.data_dir")
+	f.StringVarP(&g.output, "output", "o", "text", "text for people, json for machines")
+	root.AddCommand(
+		newRunCmd(std, g), newCheckCmd(std, g), newInitCmd(std), newSchemaCmd(std),
+		newStatusCmd(std, g), newNATSCmd(std, g), newVersionCmd(std, g),
+	)
+	return root
+}
+
+// printError says what went wrong and what to do about it, on stderr.
+func (g *globals) printError(std stdio, err error) {
+	hint := diag.Hint(err)
+	if g.json() {
+		printJSON(std.err, map[string]any{"code": diag.CodeOf(err), "what": err.Error(), "fix": hint})
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(std.err, "holdfast: %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	if hint != "" {
+		fmt.Fprintf(std.err, "hint: %s\n", hint)
+	}
+}
+
+func printJSON(w io.Writer, v any) {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // stdout may be closed; there is nobody left to tell
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-mq/holdfast/appliance"
+	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/service"
+)
+
+func newRunCmd(std stdio, g *globals) *cobra.Command {
+	var unsafe bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run a node in the foreground [changes state]",
+		Long: "Run a node in the foreground until SIGTERM or SIGINT. The first signal sends clients\n" +
+			"away and stops; a second one stops at once. Without a file it runs the built-in\n" +
+			"starter, with its data in ./" + starterDir + ".",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return runNode(std, g, unsafe) },
+	}
+	cmd.Flags().BoolVar(&unsafe, "allow-unsafe-storage", false,
+		"accept a data directory that may lose messages: a temporary directory, a tmpfs, a network file system")
+	return cmd
+}
+
+func runNode(std stdio, g *globals, unsafe bool) error {
+	file := g.configFile()
+	cfg, problems := g.load(file)
+	if err := problems.Err(); err != nil {
+		printProblems(std, g, cfg, problems)
+		return exitError(exitPermanent)
+	}
+	drain, now, stop := service.Signals(context.Background())
+	defer stop()
+
+	var node *appliance.Appliance
+	o := appliance.Options{
+		Config:   cfg,
+		Warnings: problems,
+		Version:  version,
+		Commit:   commit(),
+		// The starter is for trying things out, and is welcome anywhere; its
+		// directory still gets its warning.
+		AllowUnsafe: unsafe || file == "" && g.dataDir == "",
+		Log:         service.NewLogger(std.err, cfg.Log.Level, cfg.Log.Format),
+		Notify:      service.NewNotifier(),
+	}
+	if file == "" {
+		o.OnReady = func() { welcome(std.out, node, cfg) }
+	}
+	node, err := appliance.Open(o)
+	if err != nil {
+		return err
+	}
+	return node.Run(drain, now)
+}
+
+// welcome tells somebody who tries Holdfast out where to go from here.
+func welcome(w io.Writer, node *appliance.Appliance, cfg *config.Config) {
+	me := ownName()
+	at := node.Addresses()
+	fmt.Fprintf(w, "\nHoldfast is ready. Data is in %s.\n\n", node.DataDir())
+	fmt.Fprintf(w, "  clients      nats://%s\n", at["client"])
+	fmt.Fprintf(w, "  credentials  %s\n", relative(node.CredsFile("main", "admin")))
+	if http := at["http"]; http != "" {
+		fmt.Fprintf(w, "  readiness    http://%s/readyz\n", http)
+	}
+	fmt.Fprintf(w, "\nTry, in another terminal:\n\n")
+	fmt.Fprintf(w, "  %s nats pub jobs.hello \"first job\"\n", me)
+	fmt.Fprintf(w, "  %s nats consumer next JOBS worker\n", me)
+	fmt.Fprintf(w, "  %s status\n", me)
+	fmt.Fprintf(w, "\nStop with Ctrl-C. Next, a file of your own: %s init holdfast.yaml\n\n", me)
+}
+
+// ownName is how the user called this program, so that commands can be pasted.
+func ownName() string {
+	name := os.Args[0]
+	if !strings.ContainsRune(name, filepath.Separator) {
+		return name
+	}
+	return relative(name)
+}
+
+// relative shortens a path below the current directory.
+func relative(path string) string {
+	cwd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(cwd, abs)
+	if err != nil || strings.HasPrefix(rel, "..") {
+		return path
+	}
+	if !strings.ContainsRune(rel, filepath.Separator) {
+		return "." + string(filepath.Separator) + rel
+	}
+	return rel
+}
+
+// printProblems shows what checking a configuration found, on stderr.
+func printProblems(std stdio, g *globals, cfg *config.Config, l diag.List) {
+	if g.json() {
+		printJSON(std.err, problemsJSON(l))
+		return
+	}
+	diag.Print(std.err, l, cfg.Source)
+	fmt.Fprintf(std.err, "\n%s\n", summary(l))
+}
+
+func summary(l diag.List) string {
+	count := func(n int, what string) string {
+		if n == 1 {
+			return "1 " + what
+		}
+		return fmt.Sprintf("%d %ss", n, what)
+	}
+	parts := []string{count(l.Errors(), "error"), count(len(l)-l.Errors(), "warning")}
+	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.HasPrefix(s, "0 ") })
+	return "holdfast: " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+)
+
+// askTimeout bounds a question to the node: it answers within milliseconds
+// unless it is in trouble.
+const askTimeout = 20 * time.Second
+
+func newStatusCmd(std stdio, g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show how the running node is [read-only]",
+		Long: "Show how the running node is: listeners, durability, storage, streams and how far\n" +
+			"each consumer is behind. Exit code 3 when the node is not ready, 1 when none answers.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
+			defer cancel()
+			s, err := g.client().Status(ctx)
+			if err != nil {
+				return err
+			}
+			if g.json() {
+				printJSON(std.out, s)
+			} else {
+				printStatus(std.out, s)
+			}
+			if !s.Ready {
+				return exitError(exitNotReady)
+			}
+			return nil
+		},
+	}
+}
+
+func printStatus(w io.Writer, s admin.Status) {
+	state := "ready"
+	if !s.Ready {
+		state = "NOT READY (" + string(s.Phase) + ")"
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...)
+	}
+	row("Node", "%s, %s, up %s, pid %d", s.Node.Name, state, since(s.Node.UptimeSeconds), s.Node.PID)
+	for _, m := range s.Missing {
+		row("Waits for", "%s", m)
+	}
+	row("Version", "holdfast %s, nats-server %s", s.Node.Version, s.Node.NATSVersion)
+	row("Configuration", "%s (digest %s)", configText(s.Node), s.Node.ConfigDigest)
+	row("Data", "%s (%s)", s.Node.DataDir, s.Storage.FileSystem)
+	for _, l := range s.Listeners {
+		closed := ""
+		if !l.Open {
+			closed = " (not open yet)"
+		}
+		row("Listens", "%s on %s%s", l.Name, l.Address, closed)
+	}
+	row("Durability", "%s", durabilityText(s.Durability))
+	row("Storage", "%s used, %s reserved by streams, of %s; %s free on the volume",
+		bytes(s.Storage.Used), bytes(s.Storage.Reserved), bytes(s.Storage.Limit), bytes(s.Storage.VolumeFree))
+	if r := s.Recovery; r != nil {
+		row("Recovery", "%d of %d streams, %s of %s; now %s", r.StreamsDone, r.StreamsTotal, bytes(r.BytesDone), bytes(r.BytesTotal), r.Current)
+	}
+	row("Clients", "%d connected, %s messages in, %s out", s.Traffic.Connections, humanize.Comma(s.Traffic.InMsgs), humanize.Comma(s.Traffic.OutMsgs))
+	t.Flush()
+	printStreams(w, s.Accounts)
+	printStanding(w, s.Problems)
+}
+
+func printStreams(w io.Writer, accounts []admin.AccountStatus) {
+	if len(accounts) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "\nSTREAM\tMESSAGES\tBYTES\tLIMIT\tCONSUMER\tLAG\tACK PENDING\tREDELIVERED\tOLDEST UNACKED")
+	for _, a := range accounts {
+		if a.Unavailable != "" {
+			fmt.Fprintf(t, "%s/\tnot readable: %s\n", a.Name, a.Unavailable)
+		}
+		if len(a.Streams) == 0 {
+			fmt.Fprintf(t, "%s/\t(no streams)\n", a.Name)
+		}
+		for _, s := range a.Streams {
+			printStream(t, a.Name, s)
+		}
+	}
+	t.Flush()
+}
+
+func printStream(t io.Writer, account string, s admin.StreamStatus) {
+	head := fmt.Sprintf("%s/%s\t%s\t%s\t%s", account, s.Name+notInFile(s.InFile), humanize.Comma(int64(s.Messages)), bytes(int64(s.Bytes)), limitText(s))
+	if s.Unavailable != "" {
+		head = fmt.Sprintf("%s/%s\tnot readable: %s\t\t", account, s.Name, s.Unavailable)
+	}
+	if s.LostMsgs > 0 {
+		head = strings.Replace(head, "\t", fmt.Sprintf(" (%d LOST)\t", s.LostMsgs), 1)
+	}
+	if len(s.Consumers) == 0 {
+		fmt.Fprintf(t, "%s\t-\n", head)
+		return
+	}
+	for _, c := range s.Consumers {
+		if c.Unavailable != "" {
+			fmt.Fprintf(t, "%s\t%s\tnot readable: %s\n", head, c.Name, c.Unavailable)
+		} else {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\n", head, c.Name+notInFile(c.InFile), humanize.Comma(int64(c.Lag)), c.NumAckPending, c.NumRedelivered, oldestText(c))
+		}
+		head = "\t\t\t"
+	}
+}
+
+func printStanding(w io.Writer, problems []admin.Problem) {
+	for i, p := range problems {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		at := ""
+		if p.Where != "" {
+			at = p.Where + ": "
+		}
+		fmt.Fprintf(w, "%s: %s%s [%s]\n  fix: %s\n", p.Severity, at, p.What, p.Code, p.Fix)
+	}
+}
+
+func notInFile(in bool) string {
+	if in {
+		return ""
+	}
+	return " *"
+}
+
+func configText(n admin.NodeStatus) string {
+	if len(n.ConfigFiles) == 0 {
+		return "built-in starter"
+	}
+	return strings.Join(n.ConfigFiles, ", ")
+}
+
+func durabilityText(d admin.Durability) string {
+	if d.Mode == "strict" {
+		return "strict: fsync before each acknowledgement"
+	}
+	return fmt.Sprintf("%s: fsync every %v; a power cut loses what was acknowledged since", d.Mode,
+		time.Duration(d.SyncIntervalSeconds*float64(time.Second)))
+}
+
+func limitText(s admin.StreamStatus) string {
+	if s.MaxBytes < 0 {
+		return "none"
+	}
+	return bytes(s.MaxBytes)
+}
+
+func oldestText(c admin.ConsumerStatus) string {
+	if c.OldestUnacknowledged == nil {
+		return "-"
+	}
+	return since(*c.OldestUnacknowledged)
+}
+
+// since prints seconds as a person would say them.
+func since(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= 48*time.Hour:
+		return strconv.Itoa(int(d.Hours()/24)) + "d"
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+}
+
+func bytes(n int64) string {
+	if n < 0 {
+		return "unlimited"
+	}
+	return humanize.IBytes(uint64(n))
+}
