@@ -1,0 +1,60 @@
+# Holdfast. `make` lists the targets.
+
+GO       ?= go
+BIN      := bin/holdfast
+VERSION  ?= 0.1.0-dev
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS  := -s -w -buildid= -X main.version=$(VERSION) -X main.revision=$(REVISION)
+# Tools have a module of their own, so that theirs are not the product's dependencies.
+TOOL     := $(GO) tool -modfile=.ci/tools/go.mod
+# The race detector needs a C compiler; a machine without one says so and goes on.
+RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
+# Packages in which goroutines share state.
+RACY     := ./appliance ./appliance/admin ./appliance/engine ./bootstrap/identity ./bootstrap/jetstream
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test test-unit test-race test-process lint fmt golden cross bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+build: ## build bin/holdfast, static and reproducible
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
+
+run: build ## run a node on the built-in starter, data in ./holdfast-data
+	@$(BIN) run
+
+test: lint cross test-unit test-race test-process ## everything that CI requires
+
+test-unit: ## unit, golden, command line and engine tests
+	$(TOOL) gotestsum --format pkgname --hide-summary=output -- -timeout 10m ./...
+
+test-race: ## the packages that share state, under the race detector
+ifeq ($(RACE),)
+	@echo 'skipping: race detector (needs a C compiler)'
+else
+	$(TOOL) gotestsum --format pkgname --hide-summary=output,skipped -- $(RACE) -timeout 15m $(RACY)
+endif
+
+test-process: build ## the built binary: kill -9, full disk, two at once
+	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(TOOL) gotestsum --format pkgname --hide-summary=output -- -tags process -timeout 15m -run '^TestProcess' ./cmd/holdfast
+
+lint: ## formatting, vet, linters
+	@test -z "$$(gofmt -l appliance bootstrap cmd packaging systemd)" || { echo "not gofmt-clean:"; gofmt -l appliance bootstrap cmd packaging systemd; exit 1; }
+	$(TOOL) golangci-lint run ./...
+
+cross: ## compile for the other platforms
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/holdfast
+	GOOS=linux GOARCH=arm GOARM=7 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/holdfast
+
+fmt: ## format
+	gofmt -w appliance bootstrap cmd packaging systemd
+
+golden: ## rewrite golden files and generated pages after a change that is meant
+	$(GO) test ./appliance/config ./appliance/engine ./appliance/diag ./bootstrap/... -update
+
+bench: build ## figures beside a stock nats-server, measured in one run
+	$(GO) run ./cmd/bench -holdfast $(BIN)
+
+clean: ## remove what was built
+	rm -rf bin dist
