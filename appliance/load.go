@@ -55,7 +55,7 @@ func checkEngine(cfg *config.Config) diag.List {
 	}
 	var l diag.List
 	report := func(pos diag.Pos, path string, err error) {
-		var cause error = err
+		cause := err
 		for range 2 { // the fault, and its "configure the engine", which the position says better
 			if inner := errors.Unwrap(cause); inner != nil {
 				cause = inner

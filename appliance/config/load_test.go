@@ -284,7 +284,7 @@ func TestThousandStreamsWithOneSubjectGiveOneProblemEach(t *testing.T) {
 func TestLoadWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "f.yaml"), "node: {data_dir: data}\n", 0o644)
-	config.Load(options(filepath.Join(dir, "f.yaml")))
+	_, _ = config.Load(options(filepath.Join(dir, "f.yaml")))
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("got %v, %v, want nothing but the file", entries, err)

@@ -116,9 +116,20 @@ func secretFault(err error, hint string) error {
 
 // The methods below are every way Go's printers and encoders look at a value.
 
-func (Secret) String() string               { return redacted }
-func (Secret) GoString() string             { return redacted }
-func (Secret) LogValue() slog.Value         { return slog.StringValue(redacted) }
+// String returns "[redacted]", as fmt asks for it.
+func (Secret) String() string { return redacted }
+
+// GoString returns "[redacted]", as %#v asks for it.
+func (Secret) GoString() string { return redacted }
+
+// LogValue returns "[redacted]", as slog asks for it.
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText returns "[redacted]", as text encoders ask for it.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// MarshalJSON returns "[redacted]", as encoding/json asks for it.
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
-func (Secret) MarshalYAML() (any, error)    { return redacted, nil }
+
+// MarshalYAML returns "[redacted]", as yaml asks for it.
+func (Secret) MarshalYAML() (any, error) { return redacted, nil }

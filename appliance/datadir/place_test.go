@@ -35,7 +35,7 @@ func TestOpenRefusesATemporaryDirectoryUnlessForced(t *testing.T) {
 
 func TestOpenTakesALocalDisk(t *testing.T) {
 	// The source tree is the one place that is likely to be on a disk.
-	top, err := os.MkdirTemp(".", "testdir-")
+	top, err := os.MkdirTemp(".", "testdir-") //nolint:usetesting // t.TempDir is below a temporary directory, which is refused
 	if err != nil {
 		t.Skipf("skipping: needs a source tree it can write (%v)", err)
 	}

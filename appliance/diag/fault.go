@@ -27,10 +27,16 @@ func FailPermanently(code Code, err error, hint string) *Fault {
 	return &Fault{FaultCode: code, Err: err, FaultHint: hint, Stays: true}
 }
 
-func (f *Fault) Error() string   { return f.Err.Error() }
-func (f *Fault) Unwrap() error   { return f.Err }
-func (f *Fault) Hint() string    { return f.FaultHint }
-func (f *Fault) Code() Code      { return f.FaultCode }
+func (f *Fault) Error() string { return f.Err.Error() }
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Hint says what to do about it.
+func (f *Fault) Hint() string { return f.FaultHint }
+
+// Code identifies the kind of fault.
+func (f *Fault) Code() Code { return f.FaultCode }
+
+// Permanent reports that it will not heal by itself.
 func (f *Fault) Permanent() bool { return f.Stays }
 
 // Hint returns the hint of the first error in err's chain that has one.

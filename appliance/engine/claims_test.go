@@ -105,7 +105,7 @@ func TestNewFailsWhenAnAccountCanNotBeStored(t *testing.T) {
 	}
 	e, err := New(s, r.name, discard())
 	if err == nil {
-		e.Stop()
+		_ = e.Stop()
 	}
 	if diag.CodeOf(err) != diag.CodeEngine || !strings.Contains(fmt.Sprint(err), `account "shop"`) {
 		t.Errorf("got %v, want an error that names the account", err)

@@ -17,15 +17,32 @@ func ServerVersion() string { return server.VERSION }
 // objects in the embedded server, sorted, so that a test can tell whether the
 // configuration offers them all.
 
-func StreamFields() []string               { return jsonNames(server.StreamConfig{}) }
-func ConsumerFields() []string             { return jsonNames(server.ConsumerConfig{}) }
-func StreamSourceFields() []string         { return jsonNames(server.StreamSource{}) }
+// StreamFields lists those of StreamConfig.
+func StreamFields() []string { return jsonNames(server.StreamConfig{}) }
+
+// ConsumerFields lists those of ConsumerConfig.
+func ConsumerFields() []string { return jsonNames(server.ConsumerConfig{}) }
+
+// StreamSourceFields lists those of StreamSource.
+func StreamSourceFields() []string { return jsonNames(server.StreamSource{}) }
+
+// StreamSourceConsumerFields lists those of StreamConsumerSource.
 func StreamSourceConsumerFields() []string { return jsonNames(server.StreamConsumerSource{}) }
-func ExternalFields() []string             { return jsonNames(server.ExternalStream{}) }
-func PlacementFields() []string            { return jsonNames(server.Placement{}) }
-func RePublishFields() []string            { return jsonNames(server.RePublish{}) }
-func SubjectTransformFields() []string     { return jsonNames(server.SubjectTransformConfig{}) }
-func ConsumerLimitsFields() []string       { return jsonNames(server.StreamConsumerLimits{}) }
+
+// ExternalFields lists those of ExternalStream.
+func ExternalFields() []string { return jsonNames(server.ExternalStream{}) }
+
+// PlacementFields lists those of Placement.
+func PlacementFields() []string { return jsonNames(server.Placement{}) }
+
+// RePublishFields lists those of RePublish.
+func RePublishFields() []string { return jsonNames(server.RePublish{}) }
+
+// SubjectTransformFields lists those of SubjectTransformConfig.
+func SubjectTransformFields() []string { return jsonNames(server.SubjectTransformConfig{}) }
+
+// ConsumerLimitsFields lists those of StreamConsumerLimits.
+func ConsumerLimitsFields() []string { return jsonNames(server.StreamConsumerLimits{}) }
 
 func jsonNames(v any) []string {
 	var names []string

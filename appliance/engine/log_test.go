@@ -57,7 +57,7 @@ func TestRepeatsAreCountedInsteadOfWritten(t *testing.T) {
 			l.Errorf(fmt.Sprintf("10.0.0.1:%d - cid:%d - authentication error", 40_000+cid, cid))
 		}
 		l.Errorf("something else")
-		time.Sleep(repeatWindow)
+		time.Sleep(repeatWindow) //nolint:forbidigo // synctest's clock, not a wait
 		l.Errorf("10.0.0.1:50000 - cid:100 - authentication error")
 		l.Errorf("10.0.0.1:50001 - cid:101 - authentication error")
 		want := []string{

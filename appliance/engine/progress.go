@@ -16,6 +16,8 @@ import (
 // Phase is where an engine is in its life.
 type Phase string
 
+// The phases, in the order in which an engine goes through them; a start that
+// did not work ends in PhaseFailed.
 const (
 	PhaseNew        Phase = "new"
 	PhaseRecovering Phase = "recovering"
@@ -173,7 +175,7 @@ func dirSize(dir string) int64 {
 	// progress display.
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
-			return nil
+			return nil //nolint:nilerr // see above
 		}
 		if info, err := d.Info(); err == nil {
 			sum += info.Size()

@@ -44,8 +44,8 @@ func (n Notifier) send(state string) {
 	if err != nil {
 		return
 	}
-	defer c.Close()
 	_, _ = c.Write([]byte(state))
+	_ = c.Close()
 }
 
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }
