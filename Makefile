@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/engine ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process lint fmt golden cross bench clean
+.PHONY: help build run test test-unit test-race test-process lint fmt golden cross tarballs bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ fmt: ## format
 
 golden: ## rewrite golden files and generated pages after a change that is meant
 	$(GO) test ./appliance/config ./appliance/engine ./appliance/diag ./bootstrap/... -update
+
+tarballs: ## build dist/*.tar.gz for Linux, with checksums
+	$(GO) run ./packaging -version $(VERSION)
 
 bench: build ## figures beside a stock nats-server, measured in one run
 	$(GO) run ./cmd/bench -holdfast $(BIN)
