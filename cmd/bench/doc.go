@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench measures Holdfast beside a stock nats-server of the version
+// that it embeds, by turns and in one run, and writes the table that the
+// documentation shows. `make bench` calls it.
+//
+// registry.go lists the measurements; a new one is an entry there. Both sides
+// are seen from outside: processes, ports, /proc.
+package main
