@@ -56,6 +56,9 @@ type streamKey struct{ account, stream string }
 // recovery follows a recovery by the server's log calls.
 type recovery struct {
 	names keyNames
+	// restoring is closed when the restore of the first stream begins.
+	restoring chan struct{}
+	first     sync.Once
 
 	mu    sync.Mutex
 	phase Phase
@@ -65,7 +68,7 @@ type recovery struct {
 }
 
 func newRecovery(names keyNames) *recovery {
-	return &recovery{names: names, phase: PhaseNew, done: make(map[streamKey]bool)}
+	return &recovery{names: names, restoring: make(chan struct{}), phase: PhaseNew, done: make(map[streamKey]bool)}
 }
 
 // begin counts what is on disk below the server's store.
@@ -110,6 +113,7 @@ func keyOf(account, stream any) streamKey {
 }
 
 func (r *recovery) streamBegins(k streamKey) {
+	r.first.Do(func() { close(r.restoring) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.phase == PhaseRecovering {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -107,6 +108,41 @@ func TestStartGivesUpWhenItsContextEnds(t *testing.T) {
 		if got := st.CachedInfo().State.Msgs; got != 1 {
 			t.Errorf("got %d messages in S%d, want 1", got, i)
 		}
+	}
+}
+
+// interrupted is a resolver whose start is the moment of a stop.
+type interrupted struct {
+	server.AccountResolver
+	stop func()
+}
+
+func (i interrupted) Start(s *server.Server) error {
+	i.stop()
+	return i.AccountResolver.Start(s)
+}
+
+// The server panics when it is shut down between its system account and its
+// resolver.
+func TestStartCanBeCutShortBeforeItRestoresStreams(t *testing.T) {
+	r := newRealm(t, "shop")
+	e := newEngine(t, r, r.settings(t), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	e.server.SetAccountResolver(interrupted{e.resolver, func() {
+		cancel()
+		// Time for a stop that does not wait to take everything away.
+		down := make(chan struct{})
+		go func() { defer close(down); e.server.WaitForShutdown() }()
+		select {
+		case <-down:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}})
+	if err := e.Start(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	if err := e.Stop(); err != nil {
+		t.Errorf("got %v from Stop, want none", err)
 	}
 }
 

@@ -53,6 +53,14 @@ func (e *Engine) Stop() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		// The server's Start can't stand a Shutdown before it restores streams: it
+		// goes on to use what Shutdown has taken away, and panics.
+		if returned != nil {
+			select {
+			case <-returned:
+			case <-e.recovery.restoring:
+			}
+		}
 		e.server.Shutdown()
 		e.server.WaitForShutdown()
 		// A recovery that was cut short ends a little later.
