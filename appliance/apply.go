@@ -89,13 +89,13 @@ func (a *Appliance) tellApplied(r bootstrap.Report, first bool) {
 // what it declared before.
 func (a *Appliance) accountNames() []string { return a.identity.Accounts() }
 
-// wait tries again to create what is missing, until it exists, and returns
-// when the node is to stop or a part broke.
-func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal) error {
+// wait tries again to create what is missing, until the node is ready, and
+// returns when it is to stop or a part broke.
+func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, ready bool) error {
 	pause := retryFirst
 	retry := time.NewTimer(pause)
 	defer retry.Stop()
-	if a.converged() {
+	if ready {
 		retry.Stop()
 	}
 	for {
@@ -109,8 +109,10 @@ func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal) error {
 		case <-hup:
 			a.log.Warn("reload asked for, but this version can't: restart the node instead; a restart loses no message")
 		case <-retry.C:
-			a.apply(drain)
-			if a.converged() {
+			if !a.converged() {
+				a.apply(drain)
+			}
+			if len(a.Missing()) == 0 {
 				a.tellReady()
 				continue
 			}

@@ -46,12 +46,12 @@ func (a *Appliance) Run(drain, now context.Context) error {
 		}
 	}()
 
-	err := a.start(starting)
+	ready, err := a.start(starting)
 	switch {
 	case drain.Err() != nil:
 		err = nil // asked to stop while starting
 	case err == nil:
-		err = a.wait(drain, hup)
+		err = a.wait(drain, hup, ready)
 	}
 	return errors.Join(err, a.stop(now))
 }
@@ -73,27 +73,27 @@ func (a *Appliance) serve() {
 }
 
 // start brings the engine up, applies the topology, and opens the client port
-// after it: a publisher that comes early would find no stream.
-func (a *Appliance) start(ctx context.Context) error {
+// after it: a publisher that comes early would find no stream. It reports
+// whether the node was ready then.
+func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	a.setPhase(admin.PhaseRecovering)
 	if err := a.startEngine(ctx); err != nil {
-		return err
+		return false, err
 	}
 	a.setPhase(admin.PhaseApplying)
 	a.apply(ctx)
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
 	}
 	addr, err := a.engine.OpenClientPort()
 	if err != nil {
-		return err
+		return false, err
 	}
 	a.mu.Lock()
 	a.clientAddr = addr
 	a.phase = admin.PhaseRunning
 	a.mu.Unlock()
-	a.tellStarted()
-	return nil
+	return a.tellStarted(), nil
 }
 
 func (a *Appliance) startEngine(ctx context.Context) error {
@@ -184,7 +184,7 @@ func (a *Appliance) warn(l diag.List) {
 
 // tellStarted says where clients connect. The node may still miss parts of
 // its topology; tellReady comes when it does not.
-func (a *Appliance) tellStarted() {
+func (a *Appliance) tellStarted() (ready bool) {
 	for _, l := range a.listeners() {
 		if l.Open {
 			a.log.Info("listening", keyListener, l.Name, keyAddress, l.Address)
@@ -195,9 +195,10 @@ func (a *Appliance) tellStarted() {
 		// Bounded by the apply: a single node's dependents are not kept waiting
 		// for what may never come.
 		a.opts.Notify.Ready("running, not ready: " + missing[0])
-		return
+		return false
 	}
 	a.tellReady()
+	return true
 }
 
 func (a *Appliance) tellReady() {
