@@ -58,7 +58,7 @@ func runNode(std stdio, g *globals, unsafe bool) error {
 		Notify:      service.NewNotifier(),
 	}
 	if file == "" {
-		o.OnReady = func() { welcome(std.out, node, cfg) }
+		o.OnReady = func() { welcome(std.out, node) }
 	}
 	node, err := appliance.Open(o)
 	if err != nil {
@@ -68,7 +68,7 @@ func runNode(std stdio, g *globals, unsafe bool) error {
 }
 
 // welcome tells somebody who tries Holdfast out where to go from here.
-func welcome(w io.Writer, node *appliance.Appliance, cfg *config.Config) {
+func welcome(w io.Writer, node *appliance.Appliance) {
 	me := ownName()
 	at := node.Addresses()
 	fmt.Fprintf(w, "\nHoldfast is ready. Data is in %s.\n\n", node.DataDir())

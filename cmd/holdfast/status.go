@@ -73,9 +73,9 @@ func printStatus(w io.Writer, s admin.Status) {
 	}
 	row("Durability", "%s", durabilityText(s.Durability))
 	row("Storage", "%s used, %s reserved by streams, of %s; %s free on the volume",
-		bytes(s.Storage.Used), bytes(s.Storage.Reserved), bytes(s.Storage.Limit), bytes(s.Storage.VolumeFree))
+		sizeText(s.Storage.Used), sizeText(s.Storage.Reserved), sizeText(s.Storage.Limit), sizeText(s.Storage.VolumeFree))
 	if r := s.Recovery; r != nil {
-		row("Recovery", "%d of %d streams, %s of %s; now %s", r.StreamsDone, r.StreamsTotal, bytes(r.BytesDone), bytes(r.BytesTotal), r.Current)
+		row("Recovery", "%d of %d streams, %s of %s; now %s", r.StreamsDone, r.StreamsTotal, sizeText(r.BytesDone), sizeText(r.BytesTotal), r.Current)
 	}
 	row("Clients", "%d connected, %s messages in, %s out", s.Traffic.Connections, humanize.Comma(s.Traffic.InMsgs), humanize.Comma(s.Traffic.OutMsgs))
 	t.Flush()
@@ -83,46 +83,62 @@ func printStatus(w io.Writer, s admin.Status) {
 	printStanding(w, s.Problems)
 }
 
+// printStreams prints a table of streams, a row for each consumer, and below it
+// what has no numbers: a short row would put the columns out of line.
 func printStreams(w io.Writer, accounts []admin.AccountStatus) {
-	if len(accounts) == 0 {
-		return
-	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "\nSTREAM\tMESSAGES\tBYTES\tLIMIT\tCONSUMER\tLAG\tACK PENDING\tREDELIVERED\tOLDEST UNACKED")
+	var rows, notes []string
 	for _, a := range accounts {
-		if a.Unavailable != "" {
-			fmt.Fprintf(t, "%s/\tnot readable: %s\n", a.Name, a.Unavailable)
-		}
-		if len(a.Streams) == 0 {
-			fmt.Fprintf(t, "%s/\t(no streams)\n", a.Name)
+		switch {
+		case a.Unavailable != "":
+			notes = append(notes, fmt.Sprintf("%s: not readable: %s", a.Name, a.Unavailable))
+		case len(a.Streams) == 0:
+			notes = append(notes, a.Name+": no streams")
 		}
 		for _, s := range a.Streams {
-			printStream(t, a.Name, s)
+			r, n := streamRows(a.Name+"/"+s.Name, s)
+			rows, notes = append(rows, r...), append(notes, n...)
 		}
 	}
-	t.Flush()
+	if len(rows)+len(notes) > 0 {
+		fmt.Fprintln(w)
+	}
+	if len(rows) > 0 {
+		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(t, "STREAM\tMESSAGES\tBYTES\tLIMIT\tCONSUMER\tLAG\tACK PENDING\tREDELIVERED\tOLDEST UNACKED")
+		for _, r := range rows {
+			fmt.Fprintln(t, r)
+		}
+		t.Flush()
+	}
+	for _, n := range notes {
+		fmt.Fprintln(w, n)
+	}
 }
 
-func printStream(t io.Writer, account string, s admin.StreamStatus) {
-	head := fmt.Sprintf("%s/%s\t%s\t%s\t%s", account, s.Name+notInFile(s.InFile), humanize.Comma(int64(s.Messages)), bytes(int64(s.Bytes)), limitText(s))
+func streamRows(path string, s admin.StreamStatus) (rows, notes []string) {
+	messages, size := humanize.Comma(int64(s.Messages)), sizeText(int64(s.Bytes))
+	limit := limitText(s)
 	if s.Unavailable != "" {
-		head = fmt.Sprintf("%s/%s\tnot readable: %s\t\t", account, s.Name, s.Unavailable)
+		messages, size, limit = "?", "?", "?"
+		notes = append(notes, path+": not readable: "+s.Unavailable)
 	}
 	if s.LostMsgs > 0 {
-		head = strings.Replace(head, "\t", fmt.Sprintf(" (%d LOST)\t", s.LostMsgs), 1)
+		notes = append(notes, fmt.Sprintf("%s: %d messages LOST: their files are damaged", path, s.LostMsgs))
 	}
-	if len(s.Consumers) == 0 {
-		fmt.Fprintf(t, "%s\t-\n", head)
-		return
-	}
+	head := path + notInFile(s.InFile) + "\t" + messages + "\t" + size + "\t" + limit
 	for _, c := range s.Consumers {
+		counts := fmt.Sprintf("%s\t%d\t%d\t%s", humanize.Comma(int64(c.Lag)), c.NumAckPending, c.NumRedelivered, oldestText(c))
 		if c.Unavailable != "" {
-			fmt.Fprintf(t, "%s\t%s\tnot readable: %s\n", head, c.Name, c.Unavailable)
-		} else {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\n", head, c.Name+notInFile(c.InFile), humanize.Comma(int64(c.Lag)), c.NumAckPending, c.NumRedelivered, oldestText(c))
+			counts = "?\t?\t?\t?"
+			notes = append(notes, path+"/"+c.Name+": not readable: "+c.Unavailable)
 		}
+		rows = append(rows, head+"\t"+c.Name+notInFile(c.InFile)+"\t"+counts)
 		head = "\t\t\t"
 	}
+	if len(rows) == 0 {
+		rows = append(rows, head+"\t-\t-\t-\t-\t-")
+	}
+	return rows, notes
 }
 
 func printStanding(w io.Writer, problems []admin.Problem) {
@@ -164,7 +180,7 @@ func limitText(s admin.StreamStatus) string {
 	if s.MaxBytes < 0 {
 		return "none"
 	}
-	return bytes(s.MaxBytes)
+	return sizeText(s.MaxBytes)
 }
 
 func oldestText(c admin.ConsumerStatus) string {
@@ -186,7 +202,7 @@ func since(seconds float64) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
 }
 
-func bytes(n int64) string {
+func sizeText(n int64) string {
 	if n < 0 {
 		return "unlimited"
 	}
