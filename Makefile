@@ -41,7 +41,7 @@ test-process: build ## the built binary: kill -9, full disk, two at once
 
 lint: ## formatting, vet, linters
 	@test -z "$$(gofmt -l appliance bootstrap cmd packaging systemd)" || { echo "not gofmt-clean:"; gofmt -l appliance bootstrap cmd packaging systemd; exit 1; }
-	$(TOOL) golangci-lint run ./...
+	$(TOOL) golangci-lint run --build-tags process ./...
 
 cross: ## compile for the other platforms
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/holdfast

@@ -75,7 +75,7 @@ func buildOne(ctx context.Context, root, path, version, arch, goarm string, epoc
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	binary := filepath.Join(tmp, "holdfast")
 	if err := compile(ctx, root, binary, version, arch, goarm); err != nil {
 		return err

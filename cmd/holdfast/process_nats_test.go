@@ -63,7 +63,7 @@ func TestProcessKeepsSecretsOffTheCommandLineAndTheEnvironment(t *testing.T) {
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	eventually(t, patience, func() error {
 		if s, err := n.status(); err != nil || s.Traffic.Connections != 1 {
-			return fmt.Errorf("got %d connections and %v, want the subscriber\n%s", s.Traffic.Connections, err, out)
+			return errors.Join(err, fmt.Errorf("got %d connections, want the subscriber\n%s", s.Traffic.Connections, out))
 		}
 		return nil
 	})
