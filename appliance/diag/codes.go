@@ -38,6 +38,7 @@ const (
 	CodeDurability    Code = "HF1110"
 	CodeWorkQueue     Code = "HF1111"
 	CodeLosesMessages Code = "HF1112"
+	CodeSharedInbox   Code = "HF1113"
 )
 
 // HF20xx: the data directory and the identity.
