@@ -74,6 +74,14 @@ const (
 	CodeObserve   Code = "HF2204"
 )
 
+// HF23xx: certificates.
+const (
+	CodeCertificate Code = "HF2301"
+	CodeCA          Code = "HF2302"
+	CodeExpiry      Code = "HF2303"
+	CodeCertNames   Code = "HF2304"
+)
+
 // HF30xx: the commands.
 const (
 	CodeNoNode        Code = "HF3001"
