@@ -4,10 +4,13 @@ package appliance
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -51,9 +54,31 @@ func (a *Appliance) Run(drain, now context.Context) error {
 	case drain.Err() != nil:
 		err = nil // asked to stop while starting
 	case err == nil:
-		err = a.wait(drain, hup)
+		err = a.tend(drain, hup)
 	}
 	return errors.Join(err, a.stop(now))
+}
+
+// tend keeps credentials and certificates current while it waits for the end.
+func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal) error {
+	ctx, cancel := context.WithCancel(drain)
+	var tending sync.WaitGroup
+	defer func() {
+		cancel()
+		tending.Wait()
+	}()
+	tending.Go(func() { a.tendIdentity(ctx) })
+	if a.clientCerts != nil {
+		tending.Go(func() { a.tendNames(ctx) })
+		tending.Go(func() {
+			a.clientCerts.Run(ctx, a.certsEvery(),
+				func() { a.log.Info("certificates changed") },
+				func(err error) {
+					a.log.Error("certificates not brought up to date, the old ones are served on", keyErr, err, keyFix, diag.Hint(err))
+				})
+		})
+	}
+	return a.wait(drain, hup)
 }
 
 // serve starts the two HTTP servers. They end in stop.
@@ -69,7 +94,11 @@ func (a *Appliance) serve() {
 		})
 	}
 	run(a.adminServer, a.adminListener, "the admin socket")
-	run(a.httpServer, a.httpListener, "listen.http")
+	l := a.httpListener
+	if a.httpServer != nil && a.httpServer.TLSConfig != nil {
+		l = tls.NewListener(l, a.httpServer.TLSConfig)
+	}
+	run(a.httpServer, l, "listen.http")
 }
 
 // start brings the engine up, applies the topology, and opens the client port
