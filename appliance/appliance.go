@@ -5,17 +5,16 @@ package appliance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/certs"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -38,22 +37,29 @@ type Options struct {
 	AllowUnsafe bool
 	Log         *slog.Logger
 	Notify      service.Notifier
+	// Reload reads the configuration again, for SIGHUP.
+	Reload func() (*config.Config, diag.List)
+	// CertsEvery is how often certificates are looked at; certs.Every when it is 0.
+	CertsEvery time.Duration
 	// OnReady is called once, when the client port is open and everything declared exists.
 	OnReady func()
 }
 
 // Appliance is a node, from Open to Close.
 type Appliance struct {
-	opts     Options
-	log      *slog.Logger
-	topology bootstrap.Topology
-	started  time.Time
+	opts    Options
+	log     *slog.Logger
+	started time.Time
+	current atomic.Pointer[config.Config]
 
 	dir      *datadir.Dir
 	identity *identity.Identity
 	engine   *engine.Engine
 	js       *jetstream.Client
 	memLimit int64
+	// clientCerts are those of the client listener and of listen.http beyond
+	// loopback; nil while everything is on loopback and nothing asks for TLS.
+	clientCerts *certs.Store
 	// storeLimit is storage.limit in bytes.
 	storeLimit int64
 
@@ -63,25 +69,34 @@ type Appliance struct {
 	httpServer    *http.Server
 	serving       sync.WaitGroup
 	broken        chan error // a listener that failed
+	wasReady      sync.Once  // OnReady was called
+
+	publishing sync.Mutex        // serialises publishIdentity; guards published
+	published  map[string]string // account tokens that the server has, by public key
 
 	mu         sync.Mutex // guards what follows; taken last, never while calling a part
 	phase      admin.Phase
+	topology   bootstrap.Topology
 	clientAddr net.Addr
 	plan       bootstrap.Plan
 	report     *bootstrap.Report // of the latest apply; nil before the first
+	// reloadFailed is true when the latest reload was refused.
+	reloadFailed bool
 }
 
 // Open locks the data directory, reads or makes the identity, opens the admin
 // socket and the HTTP listener and prepares the engine. Nothing runs before Run.
 func Open(o Options) (_ *Appliance, err error) {
 	a := &Appliance{
-		opts:     o,
-		log:      o.Log,
-		topology: bootstrap.FromConfig(o.Config, 1),
-		started:  time.Now(),
-		phase:    admin.PhaseStarting,
-		broken:   make(chan error, 2),
+		opts:      o,
+		log:       o.Log,
+		topology:  bootstrap.FromConfig(o.Config, 1),
+		started:   time.Now(),
+		phase:     admin.PhaseStarting,
+		broken:    make(chan error, 2),
+		published: map[string]string{},
 	}
+	a.current.Store(o.Config)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -103,6 +118,9 @@ func Open(o Options) (_ *Appliance, err error) {
 		return nil, err
 	}
 	if err := a.openIdentity(); err != nil {
+		return nil, err
+	}
+	if err := a.openCerts(); err != nil {
 		return nil, err
 	}
 	if err := a.openEngine(); err != nil {
@@ -159,35 +177,6 @@ func (a *Appliance) tellIdentity(c identity.Changes) {
 	}
 }
 
-// writeCreds keeps a credentials file for every declared user in the data
-// directory, for clients on this machine.
-func (a *Appliance) writeCreds() error {
-	for _, acc := range identityAccounts(a.opts.Config) {
-		for _, u := range acc.Users {
-			creds, err := a.identity.Creds(acc.Name, u.Name)
-			if err != nil {
-				return fmt.Errorf("make credentials: %w", err)
-			}
-			path := a.CredsFile(acc.Name, u.Name)
-			if have, err := os.ReadFile(path); err == nil && string(have) == string(creds) {
-				continue
-			}
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				return fmt.Errorf("make credentials directory: %w", err)
-			}
-			if err := datadir.WriteFile(path, creds, 0o600); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// CredsFile is where the credentials of a declared user are.
-func (a *Appliance) CredsFile(account, user string) string {
-	return filepath.Join(a.dir.CredsDir(), account, user+".creds")
-}
-
 func (a *Appliance) openEngine() error {
 	vol, err := a.dir.Volume()
 	if err != nil {
@@ -195,18 +184,18 @@ func (a *Appliance) openEngine() error {
 	}
 	limit := a.opts.Config.Storage.Limit.Of(int64(vol.Total))
 	a.memLimit = limitMemory(a.log)
-	// The server would make it readable for others.
-	if err := os.MkdirAll(a.dir.ResolverDir(), 0o700); err != nil {
-		return fmt.Errorf("make resolver directory: %w", err)
-	}
 	a.engine, err = engine.New(
-		engineSettings(a.opts.Config, placeOf(a.dir), a.identity.Trust(), limit, a.memLimit, a.opts.Version),
-		a.accountName, a.log)
+		a.engineSettings(limit), engine.Names{Account: a.accountName, User: a.userName}, a.log)
 	if err != nil {
 		return err
 	}
+	a.published = a.identity.Trust().Preload
 	a.js = jetstream.New(a.engine, func(account string) (string, []byte, error) {
-		l, err := a.identity.InternalLogin(account)
+		login := a.identity.InternalLogin
+		if account == identity.SystemName {
+			login = func(string) (identity.Login, error) { return a.identity.SystemLogin() }
+		}
+		l, err := login(account)
 		return l.Token, []byte(l.Seed.Reveal()), err
 	})
 	a.storeLimit = limit
@@ -221,8 +210,12 @@ func (a *Appliance) accountName(publicKey string) string {
 	return publicKey
 }
 
+func (a *Appliance) userName(account, publicKey string) string {
+	return a.identity.UserName(account, publicKey)
+}
+
 func (a *Appliance) prepareServers() error {
-	a.adminServer = newServer(admin.Handler(a))
+	a.adminServer = newServer(admin.Handler(a, a))
 	if a.httpListener == nil {
 		return nil
 	}
@@ -241,6 +234,9 @@ func (a *Appliance) prepareServers() error {
 		Token: token,
 	}
 	a.httpServer = newServer(ro.Handler())
+	if !a.opts.Config.Listen.HTTP.Loopback() {
+		a.httpServer.TLSConfig = a.clientCerts.TLSConfig()
+	}
 	return nil
 }
 

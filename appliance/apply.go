@@ -37,7 +37,10 @@ func (a *Appliance) apply(ctx context.Context) {
 	if err != nil {
 		a.log.Warn("not everything could be read", keyErr, err)
 	}
-	plan := bootstrap.Diff(a.topology, observed)
+	a.mu.Lock()
+	topology := a.topology
+	a.mu.Unlock()
+	plan := bootstrap.Diff(topology, observed)
 	total := plan.Count(bootstrap.Create)
 	last := time.Now()
 	report := a.js.Execute(ctx, plan, func(done, _ int) {
@@ -107,7 +110,13 @@ func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, ready bool
 		case err := <-a.broken:
 			return err
 		case <-hup:
-			a.log.Warn("reload asked for, but this version can't: restart the node instead; a restart loses no message")
+			a.opts.Notify.Reloading()
+			a.reload(drain)
+			a.opts.Notify.Ready("reloaded")
+			if !a.converged() {
+				pause = retryFirst
+				retry.Reset(pause)
+			}
 		case <-retry.C:
 			if !a.converged() {
 				a.apply(drain)

@@ -4,10 +4,14 @@ package appliance
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -51,9 +55,34 @@ func (a *Appliance) Run(drain, now context.Context) error {
 	case drain.Err() != nil:
 		err = nil // asked to stop while starting
 	case err == nil:
-		err = a.wait(drain, hup, ready)
+		err = a.tend(drain, hup, ready)
 	}
 	return errors.Join(err, a.stop(now))
+}
+
+// tend keeps credentials and certificates current while it waits for the end.
+func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool) error {
+	ctx, cancel := context.WithCancel(drain)
+	var tending sync.WaitGroup
+	defer func() {
+		cancel()
+		tending.Wait()
+	}()
+	tending.Go(func() { a.tendIdentity(ctx) })
+	// A start leaves garbage the size of the configuration and the plan, and an
+	// idle node would keep it.
+	tending.Go(debug.FreeOSMemory)
+	if a.clientCerts != nil {
+		tending.Go(func() { a.tendNames(ctx) })
+		tending.Go(func() {
+			a.clientCerts.Run(ctx, a.certsEvery(),
+				func() { a.log.Info("certificates changed") },
+				func(err error) {
+					a.log.Error("certificates not brought up to date, the old ones are served on", keyErr, err, keyFix, diag.Hint(err))
+				})
+		})
+	}
+	return a.wait(drain, hup, ready)
 }
 
 // serve starts the two HTTP servers. They end in stop.
@@ -69,7 +98,11 @@ func (a *Appliance) serve() {
 		})
 	}
 	run(a.adminServer, a.adminListener, "the admin socket")
-	run(a.httpServer, a.httpListener, "listen.http")
+	l := a.httpListener
+	if a.httpServer != nil && a.httpServer.TLSConfig != nil {
+		l = tls.NewListener(l, a.httpServer.TLSConfig)
+	}
+	run(a.httpServer, l, "listen.http")
 }
 
 // start brings the engine up, applies the topology, and opens the client port
@@ -205,7 +238,7 @@ func (a *Appliance) tellReady() {
 	a.log.Info("ready", keyDur, time.Since(a.started).Round(time.Millisecond))
 	a.opts.Notify.Ready("ready")
 	if a.opts.OnReady != nil {
-		a.opts.OnReady()
+		a.wasReady.Do(a.opts.OnReady)
 	}
 }
 
@@ -214,15 +247,36 @@ func (a *Appliance) stop(now context.Context) error {
 	a.setPhase(admin.PhaseDraining)
 	a.opts.Notify.Stopping()
 	a.log.Info("stopping", keyCount, a.connections(), keyMode, stopMode(now))
+	// The server writes the state of each consumer, 10 ms each: a node with
+	// thousands needs longer than a service manager waits unasked.
+	done := make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() { a.askForTime(done) })
 	// Our own connections first, or the lame duck would wait for them.
 	a.js.Close()
 	err := a.engine.Drain(now)
+	close(done)
+	asking.Wait()
 	// The admin socket stays until the engine is down: whoever asks is told.
 	err = errors.Join(err, a.Close())
 	if err == nil {
 		a.log.Info("stopped")
 	}
 	return err
+}
+
+// askForTime asks systemd for more until done, for as long as a stop is bounded.
+func (a *Appliance) askForTime(done <-chan struct{}) {
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			a.opts.Notify.Extend(startExtension, "stopping: writing the state of streams and consumers")
+		}
+	}
 }
 
 func stopMode(now context.Context) string {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/config"
@@ -97,14 +98,53 @@ func identityAccounts(cfg *config.Config) []identity.Account {
 	var out []identity.Account
 	for _, name := range slices.Sorted(maps.Keys(cfg.Accounts)) {
 		a := identity.Account{Name: name, Limits: limits(cfg.Accounts[name].Limits)}
-		users := slices.Sorted(maps.Keys(cfg.Accounts[name].Users))
+		users := cfg.Accounts[name].Users
 		if len(users) == 0 {
-			users = []string{adminUser}
+			users = map[string]config.User{adminUser: {}}
 		}
-		for _, u := range users {
-			a.Users = append(a.Users, identity.User{Name: u})
+		for _, u := range slices.Sorted(maps.Keys(users)) {
+			a.Users = append(a.Users, identityUser(cfg, name, u, users[u]))
 		}
 		out = append(out, a)
+	}
+	return out
+}
+
+func identityUser(cfg *config.Config, account, name string, declared config.User) identity.User {
+	u := identity.User{
+		Name:        name,
+		Role:        identity.Role(declared.RoleName()),
+		SharedInbox: declared.Inbox == "shared",
+		PublicKey:   declared.NKey,
+	}
+	if u.Role == "" {
+		u.Role = identity.RoleCustom
+		u.Publish, u.Subscribe = texts(declared.Permissions.Publish), texts(declared.Permissions.Subscribe)
+	}
+	for _, s := range declared.Streams {
+		u.Subjects = append(u.Subjects, capturedBy(cfg.Accounts[account], s)...)
+	}
+	for _, ref := range declared.Consumers {
+		stream, consumer, _ := strings.Cut(ref, "/") // checked with the configuration
+		u.Consumers = append(u.Consumers, identity.ConsumerRef{Stream: stream, Consumer: consumer})
+	}
+	return u
+}
+
+// capturedBy are the subjects of a declared stream: without any its name, unless
+// it is a copy of others, which takes nothing from clients.
+func capturedBy(acc config.Account, stream string) []string {
+	s := acc.Streams[stream]
+	if len(s.Subjects) == 0 && s.Mirror == nil && len(s.Sources) == 0 {
+		return []string{stream}
+	}
+	return texts(s.Subjects)
+}
+
+func texts(subjects []config.Subject) []string {
+	var out []string
+	for _, s := range subjects {
+		out = append(out, string(s))
 	}
 	return out
 }

@@ -5,17 +5,13 @@ package appliance
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
 	"github.com/holdfast-mq/holdfast/appliance/config"
-	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
 	"github.com/holdfast-mq/holdfast/bootstrap"
 )
@@ -49,7 +45,7 @@ func (a *Appliance) Missing() []string {
 // Status collects what the node knows about itself. While the engine is not
 // up the accounts are left out.
 func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
-	cfg := a.opts.Config
+	cfg := a.config()
 	missing := a.Missing()
 	a.mu.Lock()
 	phase, plan := a.phase, a.plan
@@ -79,6 +75,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		s.Durability.SyncIntervalSeconds = syncInterval(cfg).Seconds()
 	}
 	a.addStorage(&s)
+	a.addSecurity(&s)
 	if phase == admin.PhaseRecovering {
 		p := a.engine.Progress()
 		s.Recovery = &admin.Recovery{StreamsDone: p.StreamsDone, StreamsTotal: p.StreamsTotal,
@@ -127,8 +124,24 @@ func (a *Appliance) addStorage(s *admin.Status) {
 	}
 }
 
+// addSecurity adds the certificates and what clients were not allowed.
+func (a *Appliance) addSecurity(s *admin.Status) {
+	if a.clientCerts != nil {
+		for _, c := range a.clientCerts.Info() {
+			s.Certificates = append(s.Certificates, admin.Certificate{
+				Name: c.Name, Subject: c.Subject, Names: c.Names, NotBefore: c.NotBefore, NotAfter: c.NotAfter,
+				Fingerprint: c.Fingerprint, Path: c.Path,
+			})
+		}
+		s.Problems = append(s.Problems, admin.Problems(a.clientCerts.Warnings())...)
+	}
+	for _, r := range a.engine.Refusals() {
+		s.Refusals = append(s.Refusals, admin.Refusal(r))
+	}
+}
+
 func (a *Appliance) accountStatus(ctx context.Context, name string, have bootstrap.ObservedAccount) admin.AccountStatus {
-	declared, inFile := a.opts.Config.Accounts[name]
+	declared, inFile := a.config().Accounts[name]
 	out := admin.AccountStatus{Name: name, InFile: inFile, Unavailable: have.Unavailable, Streams: []admin.StreamStatus{}}
 	for _, sn := range slices.Sorted(maps.Keys(have.Streams)) {
 		o := have.Streams[sn]
@@ -209,59 +222,4 @@ func number(v any) int64 {
 		return config.Unlimited
 	}
 	return i
-}
-
-// Login returns credentials for clients on this machine: of a declared user,
-// or, with system set, of the system account.
-func (a *Appliance) Login(account, user string, system bool) (admin.Login, error) {
-	a.mu.Lock()
-	addr := a.clientAddr
-	a.mu.Unlock()
-	if addr == nil {
-		return admin.Login{}, diag.Fail(diag.CodeNotReady, errors.New("the client port is not open yet"),
-			"`holdfast status` shows how far the node is")
-	}
-	out := admin.Login{URL: "nats://" + addr.String(), Account: account, User: user}
-	if system {
-		l, err := a.identity.SystemLogin()
-		if err != nil {
-			return admin.Login{}, fmt.Errorf("make system credentials: %w", err)
-		}
-		file, err := l.File()
-		out.Account, out.User, out.Creds = "SYS", "", string(file)
-		return out, err
-	}
-	var err error
-	if out.Account, err = a.pickAccount(account); err != nil {
-		return admin.Login{}, err
-	}
-	if out.User == "" {
-		out.User = a.pickUser(out.Account)
-	}
-	creds, err := a.identity.Creds(out.Account, out.User)
-	out.Creds = string(creds)
-	return out, err
-}
-
-// pickAccount is the account a command means that names none.
-func (a *Appliance) pickAccount(account string) (string, error) {
-	names := a.accountNames()
-	switch {
-	case account != "":
-		return account, nil
-	case len(names) == 1:
-		return names[0], nil
-	case len(names) == 0:
-		return "", diag.Fail(diag.CodeUnknownObject, errors.New("the configuration declares no account"), "declare one under `accounts:`")
-	}
-	return "", diag.Fail(diag.CodeUnknownObject, fmt.Errorf("there are %d accounts: %s", len(names), strings.Join(names, ", ")),
-		"name one with --account")
-}
-
-func (a *Appliance) pickUser(account string) string {
-	users := slices.Sorted(maps.Keys(a.opts.Config.Accounts[account].Users))
-	if len(users) == 0 || slices.Contains(users, adminUser) {
-		return adminUser
-	}
-	return users[0]
 }

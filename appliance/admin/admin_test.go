@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,6 +29,16 @@ type madeUp struct {
 	login  Login
 	err    error
 	asked  []string
+	ca     string
+	users  []User
+}
+
+func (m *madeUp) CA() string    { return m.ca }
+func (m *madeUp) Users() []User { return m.users }
+
+func (m *madeUp) ChangeUser(_ context.Context, op CredsOp, account, user string, overlap time.Duration) error {
+	m.asked = []string{string(op), account, user, overlap.String()}
+	return m.err
 }
 
 func (m *madeUp) Status(context.Context) (Status, error) { return m.status, m.err }
@@ -62,21 +73,43 @@ func TestClientGetsWhatTheNodeSays(t *testing.T) {
 		login: Login{URL: "nats://x", Account: "shop & co", User: "ä", Creds: "secret"},
 	}
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	serve(t, path, Handler(n))
+	serve(t, path, Handler(n, n))
 	s, err := NewClient(path).Status(t.Context())
 	if diff := cmp.Diff(n.status, s); err != nil || diff != "" {
 		t.Errorf("got %v and another status (-want +got):\n%s", err, diff)
 	}
 	l, err := NewClient(path).Login(t.Context(), "shop & co", "ä", true)
-	if err != nil || l != n.login || !reflect.DeepEqual(n.asked, []string{"shop & co", "ä", "system"}) {
+	if err != nil || !reflect.DeepEqual(l, n.login) || !reflect.DeepEqual(n.asked, []string{"shop & co", "ä", "system"}) {
 		t.Errorf("got %+v, %v, asked %q, want the login that was asked for", l, err, n.asked)
+	}
+}
+
+func TestClientChangesCredentials(t *testing.T) {
+	n := &madeUp{ca: "PEM\n", users: []User{{Account: "shop", User: "ä", State: "active", Retiring: []RetiringKey{{PublicKey: "U"}}}}}
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	serve(t, path, Handler(n, n))
+	c := NewClient(path)
+	if ca, err := c.CA(t.Context()); err != nil || ca != n.ca {
+		t.Errorf("got %q, %v, want the CA", ca, err)
+	}
+	users, err := c.Users(t.Context())
+	if diff := cmp.Diff(n.users, users); err != nil || diff != "" {
+		t.Errorf("got %v and other users (-want +got):\n%s", err, diff)
+	}
+	err = c.ChangeUser(t.Context(), CredsRotate, "shop & co", "ä/b", 24*time.Hour)
+	if want := []string{"rotate", "shop & co", "ä/b", "24h0m0s"}; err != nil || !reflect.DeepEqual(n.asked, want) {
+		t.Errorf("got %v, asked %q, want %q", err, n.asked, want)
+	}
+	n.err = diag.Fail(diag.CodeUnknownObject, errors.New("no such user"), "")
+	if err := c.ChangeUser(t.Context(), CredsRevoke, "a", "b", 0); diag.CodeOf(err) != diag.CodeUnknownObject {
+		t.Errorf("got %v, want the node's own error", err)
 	}
 }
 
 func TestErrorsCrossTheSocketWithCodeAndHint(t *testing.T) {
 	n := &madeUp{err: diag.Fail(diag.CodeUnknownObject, errors.New("no such account"), "there are: shop")}
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	serve(t, path, Handler(n))
+	serve(t, path, Handler(n, n))
 	_, err := NewClient(path).Login(t.Context(), "x", "", false)
 	if err == nil || err.Error() != "no such account" || diag.CodeOf(err) != diag.CodeUnknownObject || diag.Hint(err) != "there are: shop" {
 		t.Errorf("got %v, %s, hint %q, want the node's own error", err, diag.CodeOf(err), diag.Hint(err))

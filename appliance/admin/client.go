@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
@@ -37,19 +38,41 @@ func NewClient(socket string) *Client {
 // Status asks for the node's status.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var s Status
-	return s, c.get(ctx, "/v1/status", nil, &s)
+	err := c.ask(ctx, http.MethodGet, "/v1/status", nil, &s)
+	return s, err
+}
+
+// CA asks for the certificate that clients must trust, in PEM; "" without TLS.
+func (c *Client) CA(ctx context.Context) (string, error) {
+	var ca string
+	err := c.ask(ctx, http.MethodGet, "/v1/ca", nil, &ca)
+	return ca, err
+}
+
+// Users asks who may connect.
+func (c *Client) Users(ctx context.Context) ([]User, error) {
+	var users []User
+	err := c.ask(ctx, http.MethodGet, "/v1/users", nil, &users)
+	return users, err
+}
+
+// ChangeUser changes the credentials of a user; overlap is for CredsRotate.
+func (c *Client) ChangeUser(ctx context.Context, op CredsOp, account, user string, overlap time.Duration) error {
+	path := fmt.Sprintf("/v1/users/%s/%s/%s", url.PathEscape(account), url.PathEscape(user), op)
+	return c.ask(ctx, http.MethodPost, path, url.Values{"overlap": {overlap.String()}}, &struct{}{})
 }
 
 // Login asks for the credentials of a user, or of the system account.
 func (c *Client) Login(ctx context.Context, account, user string, system bool) (Login, error) {
 	var l Login
-	return l, c.get(ctx, "/v1/login", url.Values{
+	err := c.ask(ctx, http.MethodGet, "/v1/login", url.Values{
 		"account": {account}, "user": {user}, "system": {strconv.FormatBool(system)},
 	}, &l)
+	return l, err
 }
 
-func (c *Client) get(ctx context.Context, path string, q url.Values, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://holdfast"+path+"?"+q.Encode(), nil)
+func (c *Client) ask(ctx context.Context, method, path string, q url.Values, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://holdfast"+path+"?"+q.Encode(), nil)
 	if err != nil {
 		return fmt.Errorf("ask the node: %w", err)
 	}

@@ -3,32 +3,52 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
-// Node is what the admin API asks; the appliance is one.
+// Node is what the admin API asks about the node; the appliance is one.
 type Node interface {
 	Status(ctx context.Context) (Status, error)
-	// Login returns credentials of a declared user, or of the system account
-	// when system is set.
+	// CA returns the certificate that clients must trust, in PEM; "" without TLS.
+	CA() string
+}
+
+// Credentials is what the admin API asks about users; the appliance is one.
+type Credentials interface {
+	Users() []User
+	// Login returns credentials of a declared user; without a user, of an
+	// administrator of the account; or of the system account when system is set.
 	Login(account, user string, system bool) (Login, error)
+	// ChangeUser changes credentials; overlap is for CredsRotate.
+	ChangeUser(ctx context.Context, op CredsOp, account, user string, overlap time.Duration) error
 }
 
 // Handler serves the admin API, for the admin socket only.
-func Handler(n Node) http.Handler {
+func Handler(n Node, c Credentials) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := n.Status(r.Context())
 		answer(w, s, err)
 	})
+	mux.HandleFunc("GET /v1/ca", func(w http.ResponseWriter, _ *http.Request) { answer(w, n.CA(), nil) })
+	mux.HandleFunc("GET /v1/users", func(w http.ResponseWriter, _ *http.Request) { answer(w, c.Users(), nil) })
 	mux.HandleFunc("GET /v1/login", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		l, err := n.Login(q.Get("account"), q.Get("user"), q.Get("system") == "true")
+		l, err := c.Login(q.Get("account"), q.Get("user"), q.Get("system") == "true")
 		answer(w, l, err)
+	})
+	mux.HandleFunc("POST /v1/users/{account}/{user}/{op}", func(w http.ResponseWriter, r *http.Request) {
+		overlap, err := time.ParseDuration(cmp.Or(r.URL.Query().Get("overlap"), "0s"))
+		if err == nil {
+			err = c.ChangeUser(r.Context(), CredsOp(r.PathValue("op")), r.PathValue("account"), r.PathValue("user"), overlap)
+		}
+		answer(w, struct{}{}, err)
 	})
 	return mux
 }

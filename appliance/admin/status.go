@@ -34,6 +34,10 @@ type Status struct {
 	Recovery   *Recovery       `json:"recovery,omitempty"`
 	Traffic    Traffic         `json:"traffic"`
 	Accounts   []AccountStatus `json:"accounts"`
+	// Certificates are those of the client listener, empty without TLS.
+	Certificates []Certificate `json:"certificates,omitempty"`
+	// Refusals are what clients were not allowed since the start.
+	Refusals []Refusal `json:"refusals,omitempty"`
 	// Problems are warnings that stand: what differs from the file, and why
 	// something could not be created.
 	Problems []Problem `json:"problems,omitempty"`
@@ -168,12 +172,4 @@ type ConsumerStatus struct {
 	OldestUnacknowledged *float64 `json:"oldest_unacknowledged_seconds,omitempty"`
 	Paused               bool     `json:"paused,omitempty"`
 	Unavailable          string   `json:"unavailable,omitempty"`
-}
-
-// Login is what a client on this machine needs to connect. It holds a secret.
-type Login struct {
-	URL     string `json:"url"`
-	Account string `json:"account"`
-	User    string `json:"user"`
-	Creds   string `json:"creds"` // a decorated credentials file
 }

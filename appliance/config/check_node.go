@@ -41,11 +41,12 @@ func (c *checker) listeners() {
 	o := object{c, path{"listen"}}
 	all := []listener{{"client", l.Client}, {"http", l.HTTP}, {"websocket", l.WebSocket}, {"mqtt", l.MQTT}, {"leafnode", l.Leafnode}}
 	o.errors(rule{l.Client == "", diag.CodeRequired, "client", "clients have no address to connect to", "write 127.0.0.1:4222"})
-	const plain = "is not a loopback address, and encryption of listeners is not in this version, whatever listen.tls.mode says"
 	for _, a := range all[:2] {
-		o.errors(rule{a.addr != "" && !a.addr.Loopback(), diag.CodePlainText, a.key, string(a.addr) + " " + plain,
-			"listen on 127.0.0.1 or [::1]; reach the node from elsewhere through an SSH tunnel or a proxy that encrypts"})
+		o.errors(rule{a.addr != "" && !a.addr.Loopback() && l.TLS.Mode == "off", diag.CodePlainText, a.key,
+			string(a.addr) + " is not a loopback address, and listen.tls.mode is off: everybody on the way could read messages and credentials",
+			"write tls: {mode: auto}, or listen on 127.0.0.1 or [::1]"})
 	}
+	c.tls(l.TLS)
 	o.errors(rule{l.HTTP != "" && !l.HTTP.Loopback() && !o.isSet("http_token"), diag.CodeRequired, "http",
 		"listen.http_token is missing: beyond loopback anyone could read", "add http_token: file:PATH, or listen on 127.0.0.1 or [::1]"})
 	for i, a := range all {
@@ -54,6 +55,22 @@ func (c *checker) listeners() {
 				fmt.Sprintf("the same port as %s", c.ref(o.at.with(b.key))), "choose another port for one of the two"})
 		}
 	}
+}
+
+// tls checks which files go with the mode. What is in them is looked at when
+// the node starts.
+func (c *checker) tls(t TLS) {
+	o := object{c, path{"listen", "tls"}}
+	files := t.Mode == "files"
+	for _, k := range []struct{ key, value string }{{"cert", t.Cert}, {"key", t.Key}, {"ca", t.CA}} {
+		o.errors(rule{!files && k.value != "", diag.CodeConflict, k.key, "it has no effect with mode " + t.Mode, "write mode: files, or remove it"})
+	}
+	o.errors(
+		rule{files && t.Cert == "" && !o.isSet("cert"), diag.CodeRequired, "mode", "mode files needs cert", "add cert: PATH, or write mode: auto"},
+		rule{files && t.Key == "" && !o.isSet("key"), diag.CodeRequired, "mode", "mode files needs key", "add key: PATH, or write mode: auto"},
+		rule{!files && t.Verify, diag.CodeConflict, "verify", "it has no effect with mode " + t.Mode, "write mode: files with the CA of the clients' certificates, or remove it"},
+		rule{files && t.Verify && t.CA == "" && !o.isSet("ca"), diag.CodeRequired, "verify", "clients' certificates can't be checked without a ca", "add ca: PATH"},
+	)
 }
 
 // samePort reports whether two listeners can't both have their port.

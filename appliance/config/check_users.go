@@ -5,6 +5,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,9 +24,46 @@ func (c *checker) users(at path, a Account) {
 		for i, ref := range u.Consumers {
 			c.consumerRef(at, o.at.with("consumers").with(item(i)), a, ref)
 		}
-		o.errors(rule{u.Permissions != nil && o.isSet("role"), diag.CodeConflict, "permissions",
-			"a user has a role or permissions, not both; role stands at " + c.ref(o.at.with("role")), "remove one of the two"})
+		c.role(o, u)
 	}
+}
+
+var userKey = regexp.MustCompile("^U[A-Z2-7]{55}$")
+
+// role checks that a user has what its role needs and nothing that the role
+// would ignore.
+func (c *checker) role(o object, u User) {
+	role := u.RoleName()
+	other := "it means nothing for a user with role " + role
+	if role == "" {
+		other = "it means nothing for a user with permissions"
+	}
+	o.errors(
+		rule{u.Permissions != nil && o.isSet("role"), diag.CodeConflict, "permissions",
+			"a user has a role or permissions, not both; role stands at " + c.ref(o.at.with("role")), "remove one of the two"},
+		rule{role == "producer" && len(u.Streams) == 0 && !o.isSet("streams"), diag.CodeRequired, "role", "a producer needs streams to publish to", "add streams: [NAME]"},
+		rule{role == "worker" && len(u.Consumers) == 0 && !o.isSet("consumers"), diag.CodeRequired, "role", "a worker needs consumers to read", "add consumers: [STREAM/CONSUMER]"},
+		rule{role != "producer" && len(u.Streams) > 0, diag.CodeConflict, "streams", other, "remove it, or write role: producer"},
+		rule{role != "worker" && len(u.Consumers) > 0, diag.CodeConflict, "consumers", other, "remove it, or write role: worker"},
+		rule{u.NKey != "" && !userKey.MatchString(u.NKey), diag.CodeValue, "nkey", "it is not the public key of a user",
+			"write the key that starts with U and has 56 characters; the seed, which starts with SU, stays with the user"},
+	)
+	if u.Inbox == "shared" {
+		c.warn(diag.CodeSharedInbox, o.at.with("inbox"), "every user of the account with a shared inbox can read the replies to this one, pulled messages among them",
+			"set the inbox prefix _inbox.<user> in the client and remove the line")
+	}
+}
+
+// RoleName is the user's role: what is written, admin when nothing is, and none
+// for a user with permissions of its own.
+func (u User) RoleName() string {
+	switch {
+	case u.Role != "":
+		return u.Role
+	case u.Permissions != nil:
+		return ""
+	}
+	return "admin"
 }
 
 // consumerRef checks one STREAM/CONSUMER of a user.

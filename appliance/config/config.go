@@ -47,17 +47,17 @@ type Listen struct {
 	WebSocket Address  `key:"websocket" help:"address for WebSocket clients; empty is off" later:"*" restart:"yes"`
 	MQTT      Address  `key:"mqtt" help:"address for MQTT devices; empty is off" later:"*" restart:"yes"`
 	Leafnode  Address  `key:"leafnode" help:"address for leaf nodes; empty is off" later:"*" restart:"yes"`
-	Advertise []string `key:"advertise" help:"names and addresses that clients use; they go into certificates too" later:"*"`
+	Advertise []string `key:"advertise" help:"names and addresses that clients use; they go into certificates too" restart:"yes"`
 	TLS       TLS      `key:"tls" help:"encryption of the listeners"`
 }
 
 // TLS says how listeners are encrypted.
 type TLS struct {
-	Mode   string `key:"mode" help:"auto: plain on loopback, own CA beyond it; files: own certificates; off: loopback only" enum:"auto|files|off" default:"auto" later:"files" restart:"yes"`
-	Cert   string `key:"cert" path:"yes" help:"certificate file, with mode files" later:"*"`
-	Key    string `key:"key" path:"yes" help:"private key file, with mode files" later:"*"`
-	CA     string `key:"ca" path:"yes" help:"CA file, with mode files" later:"*"`
-	Verify bool   `key:"verify" help:"clients must show a certificate of the CA" later:"*"`
+	Mode   string `key:"mode" help:"auto: plain on loopback, own CA beyond it; files: own certificates; off: loopback only" enum:"auto|files|off" default:"auto" restart:"yes"`
+	Cert   string `key:"cert" path:"yes" help:"certificate file with its chain, with mode files; a new file is taken without a restart" restart:"yes"`
+	Key    string `key:"key" path:"yes" help:"private key file, with mode files" restart:"yes"`
+	CA     string `key:"ca" path:"yes" help:"file of the CA that signed client certificates, with mode files" restart:"yes"`
+	Verify bool   `key:"verify" help:"clients must show a certificate of the CA, with mode files" restart:"yes"`
 }
 
 // Storage says how messages are kept.
@@ -105,12 +105,12 @@ type AccountLimits struct {
 
 // User is somebody who may connect to an account.
 type User struct {
-	Role        string       `key:"role" help:"admin: the whole account; producer: publish to its streams; worker: read and acknowledge on its consumers; observer: look only" enum:"admin|producer|worker|observer" default:"admin" later:"producer|worker|observer"`
-	Streams     []string     `key:"streams" help:"streams a producer publishes to" later:"*"`
-	Consumers   []string     `key:"consumers" help:"consumers a worker reads, as STREAM/CONSUMER" later:"*"`
-	Permissions *Permissions `key:"permissions" help:"raw subjects instead of a role" later:"*"`
-	NKey        string       `key:"nkey" help:"public key (U…) of a key pair the user made itself" later:"*"`
-	Inbox       string       `key:"inbox" help:"private: replies come to _inbox.<user>; shared: _INBOX, which others in the account can read" enum:"private|shared" later:"*"`
+	Role        string       `key:"role" help:"admin: the whole account; producer: publish to its streams; worker: read and acknowledge on its consumers; observer: look only" enum:"admin|producer|worker|observer" default:"admin"`
+	Streams     []string     `key:"streams" help:"streams a producer publishes to"`
+	Consumers   []string     `key:"consumers" help:"consumers a worker reads, as STREAM/CONSUMER"`
+	Permissions *Permissions `key:"permissions" help:"raw subjects instead of a role"`
+	NKey        string       `key:"nkey" help:"public key (U…) of a key pair the user made itself: Holdfast never has its seed"`
+	Inbox       string       `key:"inbox" help:"private: replies come to _inbox.<user>; shared: also _INBOX, which others with a shared inbox can read" enum:"private|shared" default:"private"`
 }
 
 // Permissions are raw subjects for a user without a role.

@@ -45,7 +45,7 @@ func checkAccess(dir string) error {
 			fmt.Sprintf("`chmod u+rwx %s`", quoteForShell(dir)))
 	}
 	// Files that a run as another user left would fail later and obscurely.
-	for _, name := range []string{stampName, lockName, identityName, storeName, credsName, resolverName} {
+	for _, name := range []string{stampName, lockName, identityName, storeName, credsName, resolverName, tlsName} {
 		path := filepath.Join(dir, name)
 		fi, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -79,6 +79,6 @@ func TestOpenDeletesWhatAPowerCutLeft(t *testing.T) {
 		}
 	}
 	d = mustOpen(t, path, Options{})
-	wantNames(t, path, lockName, stampName, credsName)
+	wantNames(t, path, lockName, stampName, credsName, resolverName, tlsName)
 	wantNames(t, d.CredsDir())
 }

@@ -23,6 +23,7 @@ const (
 	identityName = "identity.json"
 	credsName    = "creds"
 	resolverName = "resolver"
+	tlsName      = "tls"
 	socketName   = "admin.sock"
 	// storeName is what nats-server appends to its store_dir.
 	storeName = "jetstream"
@@ -111,7 +112,7 @@ func (d *Dir) prepare(o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := removeLeftovers(d.path, d.CredsDir()); err != nil {
+	if err := removeLeftovers(d.path, d.CredsDir(), d.TLSDir()); err != nil {
 		return err
 	}
 	switch {
@@ -130,8 +131,26 @@ func (d *Dir) prepare(o Options) error {
 	}
 	d.stamp = s
 	// After the stamp: a directory with files but no stamp is refused.
-	if err := os.Mkdir(d.CredsDir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return explain("create", d.CredsDir(), err)
+	return d.makeOwnDirs()
+}
+
+// makeOwnDirs creates what holds keys, for the node alone. They are on disk
+// before anything in them is handed out: a CA that clients took and a power cut
+// then lost would lock them out.
+func (d *Dir) makeOwnDirs() error {
+	made := false
+	for _, dir := range []string{d.CredsDir(), d.ResolverDir(), d.TLSDir()} {
+		err := os.Mkdir(dir, 0o700)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return explain("create", dir, err)
+		}
+		made = made || err == nil
+	}
+	if !made {
+		return nil
+	}
+	if err := syncDir(d.path); err != nil {
+		return explain("create directories in", d.path, err)
 	}
 	return nil
 }
@@ -200,6 +219,9 @@ func (d *Dir) StoreDir() string { return d.path }
 
 // ResolverDir returns the directory of nats-server's account resolver.
 func (d *Dir) ResolverDir() string { return filepath.Join(d.path, resolverName) }
+
+// TLSDir returns the directory of the own CA and its certificates.
+func (d *Dir) TLSDir() string { return filepath.Join(d.path, tlsName) }
 
 // Socket returns the path of the admin socket.
 func (d *Dir) Socket() string { return SocketPath(d.path) }

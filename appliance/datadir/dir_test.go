@@ -18,7 +18,7 @@ import (
 func TestOpenCreatesAPrivateDirectory(t *testing.T) {
 	path := newPath(t)
 	d := mustOpen(t, path, Options{})
-	wantNames(t, path, lockName, stampName, credsName)
+	wantNames(t, path, lockName, stampName, credsName, resolverName, tlsName)
 	for _, dir := range []string{path, d.CredsDir()} {
 		fi, err := os.Stat(dir)
 		if err != nil {

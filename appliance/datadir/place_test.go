@@ -34,19 +34,7 @@ func TestOpenRefusesATemporaryDirectoryUnlessForced(t *testing.T) {
 }
 
 func TestOpenTakesALocalDisk(t *testing.T) {
-	// The source tree is the one place that is likely to be on a disk.
-	top, err := os.MkdirTemp(".", "testdir-") //nolint:usetesting // t.TempDir is below a temporary directory, which is refused
-	if err != nil {
-		t.Skipf("skipping: needs a source tree it can write (%v)", err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(top) })
-	v, err := VolumeOf(top)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if tempDirAbove(top) != "" || hazardOf(v.FSType)+cautionOf(v.FSType) != "" {
-		t.Skipf("skipping: needs a source tree on a local disk (it is on %s)", v.FSType)
-	}
+	top := localDisk(t)
 	d, err := Open(filepath.Join(top, "data"), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +43,33 @@ func TestOpenTakesALocalDisk(t *testing.T) {
 		t.Errorf("got warnings %q, want none", got)
 	}
 	mustClose(t, d)
+}
+
+// localDisk makes a directory that is on a disk and not temporary: beside the
+// source, at home, or where services keep their state.
+func localDisk(t *testing.T) string {
+	t.Helper()
+	places := []string{"/var/lib"}
+	if home, err := os.UserHomeDir(); err == nil {
+		places = append([]string{home}, places...)
+	}
+	if here, err := os.Getwd(); err == nil {
+		places = append([]string{here}, places...)
+	}
+	for _, place := range places {
+		v, err := VolumeOf(place)
+		if err != nil || tempDirAbove(place) != "" || hazardOf(v.FSType)+cautionOf(v.FSType) != "" {
+			continue
+		}
+		top, err := os.MkdirTemp(place, "holdfast-testdir-") //nolint:usetesting // t.TempDir is below a temporary directory, which is refused
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(top) })
+		return top
+	}
+	t.Skipf("skipping: needs a directory on a local disk (none of %s)", strings.Join(places, ", "))
+	return ""
 }
 
 func TestTempDirAbove(t *testing.T) {

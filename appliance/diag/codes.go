@@ -38,6 +38,7 @@ const (
 	CodeDurability    Code = "HF1110"
 	CodeWorkQueue     Code = "HF1111"
 	CodeLosesMessages Code = "HF1112"
+	CodeSharedInbox   Code = "HF1113"
 )
 
 // HF20xx: the data directory and the identity.
@@ -71,6 +72,14 @@ const (
 	CodeDiffers   Code = "HF2202"
 	CodeUnmanaged Code = "HF2203"
 	CodeObserve   Code = "HF2204"
+)
+
+// HF23xx: certificates.
+const (
+	CodeCertificate Code = "HF2301"
+	CodeCA          Code = "HF2302"
+	CodeExpiry      Code = "HF2303"
+	CodeCertNames   Code = "HF2304"
 )
 
 // HF30xx: the commands.

@@ -3,11 +3,13 @@
 package engine
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -53,7 +55,21 @@ func options(s Settings) (*server.Options, error) {
 	opts.DontListen = true
 	opts.LameDuckDuration = s.LameDuckDuration
 	opts.LameDuckGracePeriod = s.LameDuckGrace
+	setTLS(opts, s.TLS)
 	return opts, nil
+}
+
+// tlsTimeout is for a handshake. The server's own 2 s are short for a slow link.
+const tlsTimeout = 5 * time.Second
+
+func setTLS(opts *server.Options, c *tls.Config) {
+	if c == nil {
+		return
+	}
+	// The options TLS and TLSVerify are for the server's own command line: it goes
+	// by this alone.
+	opts.TLSConfig = c.Clone()
+	opts.TLSTimeout = tlsTimeout.Seconds()
 }
 
 // parseError joins what the parser found and shows the rendered line in place of

@@ -68,7 +68,7 @@ func TestNewerAccountOnDiskSurvivesAnOlderPreload(t *testing.T) {
 		{"an older file must not undo it", older, newer},
 	} {
 		s.Preload[pub] = step.preload
-		e, err := New(s, r.name, discard())
+		e, err := New(s, r.names(), discard())
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
@@ -103,7 +103,7 @@ func TestNewFailsWhenAnAccountCanNotBeStored(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(s.ResolverDir, r.public(t, "shop")+".jwt", "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(s, r.name, discard())
+	e, err := New(s, r.names(), discard())
 	if err == nil {
 		_ = e.Stop()
 	}

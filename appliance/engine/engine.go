@@ -26,6 +26,7 @@ type Engine struct {
 	resolver server.AccountResolver
 	log      *serverLog
 	recovery *recovery
+	refusals *refusals
 
 	// stopLimit bounds a stop; tests shorten it.
 	stopLimit time.Duration
@@ -45,12 +46,10 @@ type Engine struct {
 	addr     net.Addr      // of the open client port; nil before
 }
 
-// New makes an engine from settings; nothing runs yet. It writes the account
-// JWTs that are newer than those in the resolver's directory.
-//
-// accountName turns an account's public key into its name for log lines and
-// errors, and returns "" for a key it does not know; it may be nil.
-func New(s Settings, accountName func(publicKey string) string, log *slog.Logger) (*Engine, error) {
+// New makes an engine from settings; the server does not run yet, but Stop must
+// be called in the end. It writes the account JWTs that are newer than those in
+// the resolver's directory.
+func New(s Settings, names Names, log *slog.Logger) (*Engine, error) {
 	if err := s.validate(); err != nil {
 		return nil, configFault(err)
 	}
@@ -67,13 +66,14 @@ func New(s Settings, accountName func(publicKey string) string, log *slog.Logger
 		settings:  s,
 		server:    srv,
 		resolver:  opts.AccountResolver,
-		stopLimit: 45 * time.Second,
+		stopLimit: 5 * time.Minute,
 		fatal:     make(chan error, 1),
 		recorded:  make(chan struct{}),
 	}
-	names := keyNames{lookup: accountName}
 	e.recovery = newRecovery(names)
-	e.log = newServerLog(log, names, e.recovery, e.recordFatalf)
+	e.refusals = newRefusals(names, log, e.closedConnections)
+	e.log = newServerLog(log, names, e.recovery, e.refusals.fromLog, e.recordFatalf)
+	go e.refusals.run()
 	srv.SetLoggerV2(e.log, false, false, false)
 	if err := e.loadAccounts(); err != nil {
 		return nil, errors.Join(err, e.Stop())

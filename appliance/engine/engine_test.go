@@ -26,6 +26,7 @@ type realm struct {
 	operator    nkeys.KeyPair
 	operatorJWT string
 	keys        map[string]nkeys.KeyPair // by account name
+	users       sync.Map                 // names by account name + "/" + key
 }
 
 func newRealm(t *testing.T, accounts ...string) *realm {
@@ -60,7 +61,15 @@ func public(t *testing.T, k nkeys.KeyPair) string {
 
 func (r *realm) public(t *testing.T, account string) string { return public(t, r.keys[account]) }
 
-// name is what New takes to turn keys back into names.
+// names is what New takes to turn keys back into names.
+func (r *realm) names() Names {
+	return Names{Account: r.name, User: func(account, key string) string {
+		name, _ := r.users.Load(account + "/" + key)
+		s, _ := name.(string)
+		return s
+	}}
+}
+
 func (r *realm) name(publicKey string) string {
 	for name, k := range r.keys {
 		if pub, err := k.PublicKey(); err == nil && pub == publicKey {
@@ -164,7 +173,7 @@ func newEngine(t *testing.T, r *realm, s Settings, h slog.Handler) *Engine {
 	if h == nil {
 		h = slog.DiscardHandler
 	}
-	e, err := New(s, r.name, slog.New(h))
+	e, err := New(s, r.names(), slog.New(h))
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}

@@ -15,17 +15,19 @@ import (
 // few in noticeLevel. Debug and trace are switched off where it is set.
 type serverLog struct {
 	log      *slog.Logger
-	names    keyNames
+	names    Names
 	recovery *recovery
+	refused  func(format string, args []any) bool
 	fatalf   func(format string, args ...any)
 	limit    *repeats
 }
 
-func newServerLog(log *slog.Logger, names keyNames, r *recovery, fatalf func(string, ...any)) *serverLog {
+func newServerLog(log *slog.Logger, names Names, r *recovery, refused func(string, []any) bool, fatalf func(string, ...any)) *serverLog {
 	return &serverLog{
 		log:      log.With("component", "nats-server"),
 		names:    names,
 		recovery: r,
+		refused:  refused,
 		fatalf:   fatalf,
 		limit:    newRepeats(time.Now),
 	}
@@ -36,10 +38,16 @@ func (l *serverLog) Noticef(format string, args ...any) {
 	l.write(noticeLevel(format), format, args)
 }
 
-func (l *serverLog) Warnf(format string, args ...any)  { l.write(slog.LevelWarn, format, args) }
-func (l *serverLog) Errorf(format string, args ...any) { l.write(slog.LevelError, format, args) }
-func (l *serverLog) Debugf(string, ...any)             {}
-func (l *serverLog) Tracef(string, ...any)             {}
+// Errorf leaves out what refusals count: they have a log line of their own.
+func (l *serverLog) Errorf(format string, args ...any) {
+	if !l.refused(format, args) {
+		l.write(slog.LevelError, format, args)
+	}
+}
+
+func (l *serverLog) Warnf(format string, args ...any) { l.write(slog.LevelWarn, format, args) }
+func (l *serverLog) Debugf(string, ...any)            {}
+func (l *serverLog) Tracef(string, ...any)            {}
 
 // Fatalf records and logs nothing: the error is returned to somebody who prints
 // it.

@@ -17,13 +17,13 @@ func TestLogLevelsFollowTheReader(t *testing.T) {
 	var fatal string
 	h := &logged{}
 	key := "A" + strings.Repeat("B", 55)
-	names := keyNames{func(k string) string {
+	names := Names{Account: func(k string) string {
 		if k == key {
 			return "shop"
 		}
 		return ""
 	}}
-	l := newServerLog(slog.New(h), names, newRecovery(names), func(f string, a ...any) { fatal = fmt.Sprintf(f, a...) })
+	l := newServerLog(slog.New(h), names, newRecovery(names), notRefused, func(f string, a ...any) { fatal = fmt.Sprintf(f, a...) })
 
 	l.Noticef("  Starting restore for stream '%s > %s'", key, "ORDERS")
 	l.Noticef("127.0.0.1:1 - cid:7 - Slow Consumer Detected: MaxPending of %d Exceeded", 5)
@@ -52,18 +52,18 @@ func TestLogLevelsFollowTheReader(t *testing.T) {
 func TestRepeatsAreCountedInsteadOfWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &logged{}
-		l := newServerLog(slog.New(h), keyNames{}, newRecovery(keyNames{}), nil)
+		l := newServerLog(slog.New(h), Names{}, newRecovery(Names{}), notRefused, nil)
 		for cid := range 100 {
-			l.Errorf(fmt.Sprintf("10.0.0.1:%d - cid:%d - authentication error", 40_000+cid, cid))
+			l.Errorf(fmt.Sprintf("10.0.0.1:%d - cid:%d - TLS oddity", 40_000+cid, cid))
 		}
 		l.Errorf("something else")
 		time.Sleep(repeatWindow) //nolint:forbidigo // synctest's clock, not a wait
-		l.Errorf("10.0.0.1:50000 - cid:100 - authentication error")
-		l.Errorf("10.0.0.1:50001 - cid:101 - authentication error")
+		l.Errorf("10.0.0.1:50000 - cid:100 - TLS oddity")
+		l.Errorf("10.0.0.1:50001 - cid:101 - TLS oddity")
 		want := []string{
-			"ERROR text=10.0.0.1:40000 - cid:0 - authentication error",
+			"ERROR text=10.0.0.1:40000 - cid:0 - TLS oddity",
 			"ERROR text=something else",
-			"ERROR text=10.0.0.1:50000 - cid:100 - authentication error suppressed=99",
+			"ERROR text=10.0.0.1:50000 - cid:100 - TLS oddity suppressed=99",
 		}
 		if diff := cmp.Diff(want, h.all()); diff != "" {
 			t.Errorf("log differs (-want +got):\n%s", diff)
@@ -73,7 +73,7 @@ func TestRepeatsAreCountedInsteadOfWritten(t *testing.T) {
 
 func TestEachStreamOfOneWarningIsNamed(t *testing.T) {
 	h := &logged{}
-	l := newServerLog(slog.New(h), keyNames{}, newRecovery(keyNames{}), nil)
+	l := newServerLog(slog.New(h), Names{}, newRecovery(Names{}), notRefused, nil)
 	for c := range textsPerFormat + 20 {
 		l.Warnf("  Error recreating stream %q: %v", strings.Repeat("x", c+1), "why")
 	}
@@ -92,3 +92,5 @@ func TestRepeatsForgetWhatIsOld(t *testing.T) {
 		t.Errorf("got %d remembered lines, want at most %d", got, mostRemembered+2)
 	}
 }
+
+func notRefused(string, []any) bool { return false }

@@ -10,44 +10,66 @@ import (
 	"strings"
 )
 
-// keyNames turns the public keys of accounts back into their names.
-type keyNames struct {
-	lookup func(publicKey string) string // may be nil
+// Names turns public keys back into names, for log lines, errors and Refusals.
+// Each function returns "" for a key that it does not know, and may be nil. They
+// are called from many goroutines and must not call the engine.
+type Names struct {
+	Account func(publicKey string) string
+	// User takes the name of the account that the user belongs to.
+	User func(account, publicKey string) string
 }
 
 // name returns the name of an account, or its key when nobody knows it.
-func (n keyNames) name(publicKey string) string {
-	if n.lookup == nil {
+func (n Names) name(publicKey string) string {
+	if n.Account == nil {
 		return publicKey
 	}
-	return cmp.Or(n.lookup(publicKey), publicKey)
+	return cmp.Or(n.Account(publicKey), publicKey)
+}
+
+// user returns the name of a user, or its key when nobody knows it.
+func (n Names) user(account, publicKey string) string {
+	if n.User == nil || publicKey == "" {
+		return publicKey
+	}
+	return cmp.Or(n.User(account, publicKey), publicKey)
 }
 
 // translate replaces every account key in a text.
-func (n keyNames) translate(text string) string {
+func (n Names) translate(text string) string {
 	// Most texts have no key, and this is on the path of every log line.
-	if n.lookup == nil || len(text) < 56 {
+	if n.Account == nil || len(text) < 56 {
 		return text
 	}
 	return regexp.MustCompile(`\bA[A-Z2-7]{55}\b`).ReplaceAllStringFunc(text, n.name)
 }
 
-// issuedAt reads the time out of a JWT, in seconds; 0 when there is none. The
-// server has checked the signature.
-func issuedAt(token string) int64 {
+// claims is what the engine reads out of JWTs.
+type claims struct {
+	IssuedAt int64  `json:"iat"` // seconds
+	Expires  int64  `json:"exp"` // seconds; 0: never
+	Subject  string `json:"sub"`
+	Issuer   string `json:"iss"`
+	NATS     struct {
+		// IssuerAccount is set when a signing key of the account is the issuer.
+		IssuerAccount string `json:"issuer_account"`
+	} `json:"nats"`
+}
+
+// readClaims does not check the signature. The claims are empty when there are
+// none.
+func readClaims(token string) claims {
+	var c claims
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return 0
+		return c
 	}
 	body, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return 0
+	if err != nil || json.Unmarshal(body, &c) != nil {
+		return claims{}
 	}
-	var claims struct {
-		IssuedAt int64 `json:"iat"`
-	}
-	if json.Unmarshal(body, &claims) != nil {
-		return 0
-	}
-	return claims.IssuedAt
+	return c
 }
+
+// issuedAt reads the time out of a JWT that the server has checked.
+func issuedAt(token string) int64 { return readClaims(token).IssuedAt }

@@ -55,7 +55,7 @@ type streamKey struct{ account, stream string }
 
 // recovery follows a recovery by the server's log calls.
 type recovery struct {
-	names keyNames
+	names Names
 	// restoring is closed when the restore of the first stream begins.
 	restoring chan struct{}
 	first     sync.Once
@@ -67,7 +67,7 @@ type recovery struct {
 	open  []streamKey // begun and not ended, oldest first
 }
 
-func newRecovery(names keyNames) *recovery {
+func newRecovery(names Names) *recovery {
 	return &recovery{names: names, restoring: make(chan struct{}), phase: PhaseNew, done: make(map[streamKey]bool)}
 }
 

@@ -65,7 +65,7 @@ func TestProgressShowsTheStreamThatIsBeingRecovered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := newRecovery(keyNames{func(string) string { return "shop" }})
+	r := newRecovery(Names{Account: func(string) string { return "shop" }})
 	if got := r.progress().Phase; got != PhaseNew {
 		t.Errorf("got phase %s, want %s", got, PhaseNew)
 	}

@@ -38,6 +38,10 @@ func Render(s Settings) string {
 	// Port 0 would be the server's own default, 4222.
 	line("listen: %s", quote(net.JoinHostPort(s.ClientHost, strconv.Itoa(cmp.Or(s.ClientPort, -1)))))
 
+	if s.TLS != nil {
+		line("# TLS: on; Holdfast hands its certificates to the server in memory.")
+	}
+
 	renderJetStream(s, line)
 	renderIdentity(s, line)
 	renderExtras(s.Extra, line)

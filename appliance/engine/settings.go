@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,6 +20,10 @@ type Settings struct {
 
 	ClientHost string
 	ClientPort int // 0: the kernel chooses
+	// TLS is for the client port; nil: plain. It should answer with
+	// GetCertificate or GetConfigForClient: what they return counts for the next
+	// handshake, without a reload. In-process connections stay plain.
+	TLS *tls.Config
 
 	// StoreDir is the parent of the server's own jetstream directory.
 	StoreDir string
@@ -77,6 +82,7 @@ func (s Settings) validate() error {
 	need(s.SyncAlways || s.SyncInterval > 0, "a sync interval")
 	need(s.OperatorJWT != "", "an operator")
 	need(s.Preload[s.SystemAccount] != "", "a system account")
+	need(s.TLS == nil || hasCertificate(s.TLS), "a certificate for TLS")
 	if len(missing) > 0 {
 		return fmt.Errorf("needs %s", strings.Join(missing, ", "))
 	}
@@ -95,4 +101,8 @@ func (s Settings) validate() error {
 		}
 	}
 	return nil
+}
+
+func hasCertificate(c *tls.Config) bool {
+	return len(c.Certificates) > 0 || c.GetCertificate != nil || c.GetConfigForClient != nil
 }

@@ -29,6 +29,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 		// overtaken by Stop returns early.
 		e.server.LameDuckShutdown()
 		e.server.WaitForShutdown()
+		e.refusals.stop()
 	}()
 	select {
 	case <-done:
@@ -67,6 +68,7 @@ func (e *Engine) Stop() error {
 		if returned != nil {
 			<-returned
 		}
+		e.refusals.stop()
 	}()
 	timer := time.NewTimer(e.stopLimit)
 	defer timer.Stop()

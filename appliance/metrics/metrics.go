@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -22,6 +23,24 @@ type Build struct {
 type Node interface {
 	// Missing says what readiness waits for; nothing means ready.
 	Missing() []string
+	// ReloadFailed is true when the latest reload was refused.
+	ReloadFailed() bool
+	// Certificates are those of the client listener.
+	Certificates() []Certificate
+	// Refusals are what clients were not allowed since the start.
+	Refusals() []Refusal
+}
+
+// Certificate is a certificate and its end.
+type Certificate struct {
+	Name     string
+	NotAfter time.Time
+}
+
+// Refusal is how often a user was refused something.
+type Refusal struct {
+	Account, User, Reason string
+	Count                 uint64
 }
 
 // Handler serves the metrics of a node in the Prometheus text format.
@@ -31,12 +50,33 @@ func Handler(b Build, n Node) http.Handler {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(buildInfo(b), func() float64 { return 1 }),
-		prometheus.NewGaugeFunc(ready, func() float64 {
-			if len(n.Missing()) == 0 {
-				return 1
-			}
-			return 0
-		}),
+		prometheus.NewGaugeFunc(ready, func() float64 { return oneIf(len(n.Missing()) == 0) }),
+		prometheus.NewGaugeFunc(reloadSuccessful, func() float64 { return oneIf(!n.ReloadFailed()) }),
+		security{n},
 	)
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// security collects what has labels that are only known at the time.
+type security struct{ node Node }
+
+func (security) Describe(ch chan<- *prometheus.Desc) {
+	ch <- certificateExpiry
+	ch <- refusals
+}
+
+func (s security) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range s.node.Certificates() {
+		ch <- prometheus.MustNewConstMetric(certificateExpiry, prometheus.GaugeValue, float64(c.NotAfter.Unix()), c.Name)
+	}
+	for _, r := range s.node.Refusals() {
+		ch <- prometheus.MustNewConstMetric(refusals, prometheus.CounterValue, float64(r.Count), r.Account, r.User, r.Reason)
+	}
 }

@@ -10,6 +10,19 @@ var ready = prometheus.GaugeOpts{
 	Help: "1 when the node is ready: the engine is up, and everything the configuration declares exists.",
 }
 
+// reloadSuccessful is Prometheus's own name for the same thing, with ours in front.
+var reloadSuccessful = prometheus.GaugeOpts{
+	Name: "holdfast_config_last_reload_successful",
+	Help: "1 unless the latest reload was refused and the configuration before it is in force.",
+}
+
+var (
+	certificateExpiry = prometheus.NewDesc("holdfast_certificate_expiry_timestamp_seconds",
+		"When the certificate of the client listener (server) or of its CA (ca) ends, in seconds since 1970.", []string{"certificate"}, nil)
+	refusals = prometheus.NewDesc("holdfast_client_refusals_total",
+		"What clients were not allowed since the start, by user and reason.", []string{"account", "user", "reason"}, nil)
+)
+
 func buildInfo(b Build) prometheus.GaugeOpts {
 	return prometheus.GaugeOpts{
 		Name: "holdfast_build_info",

@@ -29,6 +29,12 @@ func (n Notifier) Extend(d time.Duration, status string) {
 	n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=%s", d.Microseconds(), oneLine(status)))
 }
 
+// Reloading says that a reload has begun; Ready ends it. The time has to be in
+// the same datagram.
+func (n Notifier) Reloading() {
+	n.send(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonicUsec()))
+}
+
 // Stopping says that the stop has begun.
 func (n Notifier) Stopping() { n.send("STOPPING=1\nSTATUS=draining clients") }
 

@@ -4,7 +4,6 @@ package identity
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,18 +11,6 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 )
-
-// Account is an account as it should be.
-type Account struct {
-	Name   string
-	Limits Limits
-	Users  []User
-}
-
-// User is a user as it should be. It may do everything in its account.
-type User struct {
-	Name string
-}
 
 // Kind says what a Change is about.
 type Kind string
@@ -46,41 +33,38 @@ type Change struct {
 // Changes is what Apply did and what it left alone, each sorted by account.
 type Changes struct {
 	Made []Change
-	// Unmanaged lists accounts and users that nobody asked for. They are kept,
-	// and what they may do stays: an account's messages hang on its keys.
+	// Unmanaged lists accounts that nobody asked for. They are kept, and so are
+	// their users: messages hang on an account's keys.
 	Unmanaged []Change
 }
 
-// Apply adds the accounts and users that are missing and makes limits and
-// permissions what they should be. It returns when all of it is on disk; after
-// an error nothing has changed. Tokens of accounts that are right already stay
-// as they are, to the byte.
+// Apply adds the accounts and users that are missing, makes limits and
+// permissions what they should be, and shuts out the users of a wanted account
+// that are not wanted. It returns when all of it is on disk; after an error
+// nothing has changed. Tokens of accounts that are right already stay as they
+// are, to the byte, and so do those of users, whatever becomes of their
+// permissions.
 func (id *Identity) Apply(want []Account) (Changes, error) {
 	if err := checkWanted(want); err != nil {
 		return Changes{}, err
 	}
-	id.applying.Lock()
-	defer id.applying.Unlock()
-
-	next := id.current.Load().clone()
 	var changes Changes
-	for _, w := range want {
-		made, err := next.applyAccount(w, id.file.Now())
-		if err != nil {
-			return Changes{}, fmt.Errorf("apply account %q: %w", w.Name, err)
+	err := id.change(func(next *state, now time.Time) (bool, error) {
+		for _, w := range want {
+			made, err := next.applyAccount(w, now)
+			if err != nil {
+				return false, fmt.Errorf("apply account %q: %w", w.Name, err)
+			}
+			changes.Made = append(changes.Made, made...)
 		}
-		changes.Made = append(changes.Made, made...)
-	}
-	changes.Unmanaged = next.unmanaged(want)
-	sortChanges(changes.Made)
-	sortChanges(changes.Unmanaged)
-	if len(changes.Made) == 0 {
-		return changes, nil
-	}
-	if err := id.file.save(next); err != nil {
+		changes.Unmanaged = next.unmanaged(want)
+		return len(changes.Made) > 0, nil
+	})
+	if err != nil {
 		return Changes{}, err
 	}
-	id.current.Store(next)
+	sortChanges(changes.Made)
+	sortChanges(changes.Unmanaged)
 	return changes, nil
 }
 
@@ -95,48 +79,116 @@ func (s *state) applyAccount(w Account, now time.Time) ([]Change, error) {
 		a = s.insert(fresh)
 		made = append(made, Change{Kind: KindAccount, Account: w.Name, What: "created"})
 	}
+	// Changed in place rather than made anew: the claims also hold what is not
+	// declared, such as the revocations.
 	claims, err := jwt.DecodeAccountClaims(a.token)
 	if err != nil {
 		return nil, fmt.Errorf("decode token: %w", err)
 	}
-	// Changed in place rather than made anew: the claims also hold what is not
-	// declared, such as users that were kept.
-	inToken := 0
+	signed := len(made) // by newAccount
 	for _, what := range setLimits(claims, w.Limits) {
 		made = append(made, Change{Kind: KindLimits, Account: w.Name, What: what})
-		inToken++
 	}
-	for _, u := range w.Users {
-		what, err := a.applyUser(claims, u, now)
-		if err != nil {
-			return nil, fmt.Errorf("apply user %q: %w", u.Name, err)
-		}
-		if what != "" {
-			made = append(made, Change{Kind: KindUser, Account: w.Name, User: u.Name, What: what})
-			inToken++
-		}
+	users, err := a.applyUsers(claims, w.Users, now)
+	if err != nil {
+		return nil, err
 	}
-	if inToken == 0 {
+	made = append(made, users...)
+	if len(made) == signed {
 		return made, nil
 	}
-	if a.token, err = sign(claims, s.operator.seed, now); err != nil {
-		return nil, fmt.Errorf("sign token: %w", err)
+	if err := s.sign(a, claims, now); err != nil {
+		return nil, err
 	}
 	return made, nil
 }
 
-// applyUser makes sure that the user exists and that the account's claims give
-// it its permissions. It returns what it did, "" for nothing.
+func (a *account) applyUsers(claims *jwt.AccountClaims, want []User, now time.Time) ([]Change, error) {
+	// Before anybody gets something new: an nkey may move from one user to
+	// another, and a revocation made later would hit its new token too.
+	removed, err := a.dismiss(claims, want, now)
+	if err != nil {
+		return nil, err
+	}
+	var made []Change
+	for _, name := range removed {
+		made = append(made, Change{Kind: KindUser, Account: a.name, User: name, What: "removed"})
+	}
+	for _, w := range want {
+		what, err := a.applyUser(claims, w, now)
+		if err != nil {
+			return nil, fmt.Errorf("apply user %q: %w", w.Name, err)
+		}
+		if what != "" {
+			made = append(made, Change{Kind: KindUser, Account: a.name, User: w.Name, What: what})
+		}
+	}
+	return made, nil
+}
+
+// dismiss revokes the keys of users that are not wanted, and removes these, and
+// the keys of users that are to have another one, which it leaves without a key.
+func (a *account) dismiss(claims *jwt.AccountClaims, want []User, now time.Time) ([]string, error) {
+	var removed []string
+	var kept []user
+	for _, u := range a.users {
+		i := slices.IndexFunc(want, func(w User) bool { return w.Name == u.name })
+		if i >= 0 && !u.needsOtherKey(want[i]) {
+			kept = append(kept, u)
+			continue
+		}
+		if err := u.revokeKeys(claims, now); err != nil {
+			return nil, fmt.Errorf("revoke keys of user %q: %w", u.name, err)
+		}
+		if i >= 0 {
+			u.public = ""
+			kept = append(kept, u)
+			continue
+		}
+		signer, err := publicOf(u.signer)
+		if err != nil {
+			return nil, err
+		}
+		claims.SigningKeys.Remove(signer)
+		removed = append(removed, u.name)
+	}
+	a.users = kept
+	return removed, nil
+}
+
+func (u user) needsOtherKey(w User) bool {
+	if w.PublicKey == "" {
+		return u.own
+	}
+	return w.PublicKey != u.public
+}
+
+// applyUser makes sure that the user exists, has its key, and has its
+// permissions in the account's claims. It returns what it did, "" for nothing.
 func (a *account) applyUser(claims *jwt.AccountClaims, w User, now time.Time) (string, error) {
-	what := ""
+	var what []string
 	u := a.find(w.Name)
 	if u == nil {
-		fresh, err := newUser(a, w.Name, now)
+		fresh, err := newUser(w.Name, now)
 		if err != nil {
 			return "", err
 		}
 		u = a.insert(fresh)
-		what = "created"
+		what = append(what, "created")
+	}
+	switch {
+	case u.public == "":
+		if len(what) == 0 {
+			what = append(what, "nkey changed, the old one is revoked")
+			u.rotated = dated(now)
+		}
+		if err := a.issue(u, w.PublicKey, claims, now); err != nil {
+			return "", err
+		}
+	case w.PublicKey != "" && !u.own:
+		// The key that was made here, taken over by the user: no client notices.
+		u.seed, u.own, u.handedOut = Secret{}, true, time.Time{}
+		what = append(what, "nkey is the user's own now, seed removed")
 	}
 	signer, err := publicOf(u.signer)
 	if err != nil {
@@ -146,24 +198,17 @@ func (a *account) applyUser(claims *jwt.AccountClaims, w User, now time.Time) (s
 	if err != nil {
 		return "", err
 	}
-	if changed {
-		what = cmp.Or(what, "permissions updated")
+	if changed != "" && !slices.Contains(what, "created") {
+		what = append(what, changed)
 	}
-	return what, nil
+	return strings.Join(what, "; "), nil
 }
 
 func (s *state) unmanaged(want []Account) []Change {
 	var kept []Change
 	for _, a := range s.accounts {
-		i := slices.IndexFunc(want, func(w Account) bool { return w.Name == a.name })
-		if i < 0 {
+		if !slices.ContainsFunc(want, func(w Account) bool { return w.Name == a.name }) {
 			kept = append(kept, Change{Kind: KindAccount, Account: a.name, What: "not declared, kept"})
-			continue
-		}
-		for _, u := range a.users {
-			if !slices.Contains(want[i].Users, User{Name: u.name}) {
-				kept = append(kept, Change{Kind: KindUser, Account: a.name, User: u.name, What: "not declared, kept"})
-			}
 		}
 	}
 	return kept
@@ -178,41 +223,4 @@ func sortChanges(changes []Change) {
 			cmp.Compare(a.What, b.What),
 		)
 	})
-}
-
-// checkWanted is the last line, not the first: package config says the same
-// with a line number. A bad name here would be in a token for good.
-func checkWanted(want []Account) error {
-	accounts := map[string]bool{SystemName: true, InternalName: true}
-	for _, a := range want {
-		if err := checkName(a.Name, accounts); err != nil {
-			return fmt.Errorf("check account %q: %w", a.Name, err)
-		}
-		if err := a.Limits.check(); err != nil {
-			return fmt.Errorf("check account %q: %w", a.Name, err)
-		}
-		users := map[string]bool{}
-		for _, u := range a.Users {
-			if err := checkName(u.Name, users); err != nil {
-				return fmt.Errorf("check user %q of account %q: %w", u.Name, a.Name, err)
-			}
-		}
-	}
-	return nil
-}
-
-// checkName refuses what is not one token of a subject (permissions are to be
-// templates with the user's name in them) or taken, and takes the name.
-func checkName(name string, taken map[string]bool) error {
-	if name == "" {
-		return errors.New("name is empty")
-	}
-	if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(".*>/", r) }) {
-		return errors.New(`name has a space, a control character or one of . * > /`)
-	}
-	if taken[name] {
-		return errors.New("name is taken")
-	}
-	taken[name] = true
-	return nil
 }

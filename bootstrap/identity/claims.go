@@ -86,26 +86,42 @@ func limitText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// setScope gives the holder of a signing key its permissions and reports
-// whether the claims said otherwise.
-func setScope(c *jwt.AccountClaims, signer string, u User) (bool, error) {
+// setScope gives the holder of a signing key its permissions and returns what
+// that changed, "" for nothing.
+func setScope(c *jwt.AccountClaims, signer string, u User) (string, error) {
+	allowed, err := permissions(u)
+	if err != nil {
+		return "", err
+	}
 	scope := jwt.NewUserScope()
 	scope.Key = signer
-	scope.Role = "admin"
+	scope.Role = string(u.Role)
 	scope.Description = u.Name
-	// An admin's template has no permissions at all: the server then skips the
-	// check that ">" would cost on every message.
+	scope.Template.Permissions = allowed
 	want, err := json.Marshal(scope)
 	if err != nil {
-		return false, fmt.Errorf("marshal permissions: %w", err)
+		return "", fmt.Errorf("marshal permissions: %w", err)
 	}
 	have, err := json.Marshal(c.SigningKeys[signer])
 	if err != nil {
-		return false, fmt.Errorf("marshal permissions: %w", err)
+		return "", fmt.Errorf("marshal permissions: %w", err)
 	}
 	if bytes.Equal(have, want) {
-		return false, nil
+		return "", nil
+	}
+	what := "permissions updated"
+	if before := roleOf(c, signer); before != u.Role {
+		what = fmt.Sprintf("role: %s -> %s", before, u.Role)
 	}
 	c.SigningKeys.AddScopedSigner(scope)
-	return true, nil
+	return what, nil
+}
+
+// roleOf returns the role of a signing key's holder, "" where there is none.
+func roleOf(c *jwt.AccountClaims, signer string) Role {
+	scope, ok := c.SigningKeys[signer].(*jwt.UserScope)
+	if !ok {
+		return ""
+	}
+	return Role(scope.Role)
 }

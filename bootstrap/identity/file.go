@@ -10,11 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
-// format is the version of the file. A version that is not this one is refused:
-// what it holds beyond what is known here would be lost at the next save.
-const format = 1
+// format is the version of the file. A later one is refused: what it holds
+// beyond what is known here would be lost at the next save. The earlier one is
+// read, and becomes this one at the next save: in format 1 every user has its
+// seed here, and nothing but the tokens says more about it.
+const format = 2
 
 const note = "Written by Holdfast: the private keys of this node. Do not edit it (the checksum would no longer match), do not share it, keep it in your backups."
 
@@ -39,17 +42,30 @@ type fileOperator struct {
 }
 
 type fileAccount struct {
-	Name  string     `json:"name"`
-	Seed  fileSeed   `json:"seed"`
-	Token string     `json:"token"`
-	Users []fileUser `json:"users,omitempty"`
+	Name   string               `json:"name"`
+	Seed   fileSeed             `json:"seed"`
+	Token  string               `json:"token"`
+	Users  []fileUser           `json:"users,omitempty"`
+	Barred map[string]time.Time `json:"barred,omitempty"`
 }
 
 type fileUser struct {
-	Name   string   `json:"name"`
-	Seed   fileSeed `json:"seed"`
-	Signer fileSeed `json:"signer"`
-	Token  string   `json:"token"`
+	Name      string         `json:"name"`
+	Key       string         `json:"key"`
+	Seed      fileSeed       `json:"seed,omitempty"`
+	Signer    fileSeed       `json:"signer"`
+	Token     string         `json:"token"`
+	Own       bool           `json:"own,omitempty"`
+	Created   time.Time      `json:"created,omitzero"`
+	Rotated   time.Time      `json:"rotated,omitzero"`
+	HandedOut time.Time      `json:"handed_out,omitzero"`
+	Retiring  []fileRetiring `json:"retiring,omitempty"`
+}
+
+type fileRetiring struct {
+	Key    string    `json:"key"`
+	Issued int64     `json:"issued"`
+	Until  time.Time `json:"until"`
 }
 
 // fileSeed is the one form of a seed that encoding/json writes out.
@@ -80,11 +96,16 @@ func encode(s *state) ([]byte, error) {
 }
 
 func encodeAccount(a account) fileAccount {
-	f := fileAccount{Name: a.name, Seed: fileSeed(a.seed.Reveal()), Token: a.token}
+	f := fileAccount{Name: a.name, Seed: fileSeed(a.seed.Reveal()), Token: a.token, Barred: a.barred}
 	for _, u := range a.users {
-		f.Users = append(f.Users, fileUser{
-			Name: u.name, Seed: fileSeed(u.seed.Reveal()), Signer: fileSeed(u.signer.Reveal()), Token: u.token,
-		})
+		fu := fileUser{
+			Name: u.name, Key: u.public, Seed: fileSeed(u.seed.Reveal()), Signer: fileSeed(u.signer.Reveal()), Token: u.token,
+			Own: u.own, Created: u.created, Rotated: u.rotated, HandedOut: u.handedOut,
+		}
+		for _, r := range u.retiring {
+			fu.Retiring = append(fu.Retiring, fileRetiring{Key: r.public, Issued: r.issued, Until: r.until})
+		}
+		f.Users = append(f.Users, fu)
 	}
 	return f
 }
@@ -99,7 +120,7 @@ func decode(data []byte) (*state, error) {
 	if e.Format > format {
 		return nil, fmt.Errorf("the file has format %d, and this version of holdfast knows %d: a newer version wrote it", e.Format, format)
 	}
-	if e.Format != format {
+	if e.Format < 1 {
 		return nil, errors.New("the file has no known format number: it is not an identity, or damaged")
 	}
 	var payload bytes.Buffer
@@ -113,7 +134,7 @@ func decode(data []byte) (*state, error) {
 	strict := json.NewDecoder(&payload)
 	strict.DisallowUnknownFields()
 	if err := strict.Decode(&f); err != nil {
-		return nil, fmt.Errorf("the file does not have the fields of format %d: %w", format, err)
+		return nil, fmt.Errorf("the file does not have the fields of format %d: %w", e.Format, err)
 	}
 	return f.state()
 }
@@ -155,18 +176,40 @@ func (f fileState) state() (*state, error) {
 }
 
 func (f fileAccount) account() (account, error) {
-	a := account{name: f.Name, seed: newSecret([]byte(f.Seed)), token: f.Token}
+	a := account{name: f.Name, seed: newSecret([]byte(f.Seed)), token: f.Token, barred: f.Barred}
 	var err error
 	if a.public, err = publicOf(a.seed); err != nil {
 		return account{}, fmt.Errorf("account %q: %w", f.Name, err)
 	}
-	for i, u := range f.Users {
-		if i > 0 && strings.Compare(f.Users[i-1].Name, u.Name) >= 0 {
-			return account{}, fmt.Errorf("account %q: user %q is not in its place", f.Name, u.Name)
+	for i, fu := range f.Users {
+		if i > 0 && strings.Compare(f.Users[i-1].Name, fu.Name) >= 0 {
+			return account{}, fmt.Errorf("account %q: user %q is not in its place", f.Name, fu.Name)
 		}
-		a.users = append(a.users, user{
-			name: u.Name, seed: newSecret([]byte(u.Seed)), signer: newSecret([]byte(u.Signer)), token: u.Token,
-		})
+		u, err := fu.user()
+		if err != nil {
+			return account{}, fmt.Errorf("account %q: user %q: %w", f.Name, fu.Name, err)
+		}
+		a.users = append(a.users, u)
 	}
 	return a, nil
+}
+
+func (f fileUser) user() (user, error) {
+	u := user{
+		name: f.Name, public: f.Key, signer: newSecret([]byte(f.Signer)), token: f.Token,
+		own: f.Own, created: f.Created, rotated: f.Rotated, handedOut: f.HandedOut,
+	}
+	if f.Seed != "" {
+		u.seed = newSecret([]byte(f.Seed))
+	}
+	if u.public == "" { // format 1
+		var err error
+		if u.public, err = publicOf(u.seed); err != nil {
+			return user{}, err
+		}
+	}
+	for _, r := range f.Retiring {
+		u.retiring = append(u.retiring, retiring{public: r.Key, issued: r.Issued, until: r.Until})
+	}
+	return u, nil
 }

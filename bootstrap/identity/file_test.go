@@ -134,6 +134,7 @@ func TestOpenRefusesADamagedFile(t *testing.T) {
 			wantNone(t, err.Error()+diag.Hint(err), secrets)
 		})
 	}
+	t.Run("life of a user", testOpenRefusesADamagedUser)
 	t.Run("user without permissions", func(t *testing.T) {
 		f := twoAccounts(t)
 		editAccount(t, f.Path, "shop", func(c *jwt.AccountClaims) { c.SigningKeys.Remove(c.SigningKeys.Keys()...) })
@@ -174,6 +175,43 @@ func TestOpenRefusesADamagedFile(t *testing.T) {
 		_, err := identity.Open(f, nil)
 		wantFault(t, err, diag.CodeIdentity, true, `user "c": its keys`)
 	})
+}
+
+func testOpenRefusesADamagedUser(t *testing.T) {
+	key, _ := publicUserKey(t)
+	drop := func(key string) func(a, u object) { return func(_, u object) { delete(u, key) } }
+	set := func(key string, value any) func(a, u object) { return func(_, u object) { u[key] = value } }
+	retiring := func(key any) []any {
+		return []any{object{"key": key, "issued": 1, "until": "2031-01-01T00:00:00Z"}}
+	}
+	for name, tc := range map[string]struct {
+		edit func(a, u object)
+		text string
+	}{
+		"seed lost":                {drop("seed"), "read key"},
+		"key of another":           {set("key", key), "its keys"},
+		"seed of an own key":       {set("own", true), "its keys"},
+		"seed that was handed out": {set("handed_out", "2026-01-01T00:00:00Z"), "its keys"},
+		"own and handed out": {func(_, u object) {
+			delete(u, "seed")
+			u["own"], u["handed_out"] = true, "2026-01-01T00:00:00Z"
+		}, "its keys"},
+		"another's key retiring": {func(a, u object) {
+			u["retiring"] = retiring(a["users"].([]any)[1].(object)["key"])
+		}, "is another's too"},
+		"one key retiring twice": {set("retiring", append(retiring(key), retiring(key)...)), "is another's too"},
+		"retiring no key":        {set("retiring", retiring("x")), "is not a user's"},
+		"revoked, but let in": {func(a, u object) {
+			a["barred"] = object{u["key"].(string): "2026-01-01T00:00:00Z"}
+		}, "lets it in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := twoAccounts(t)
+			edit(t, f.Path, func(id object) { tc.edit(nth(id, 0, 0)) })
+			_, err := identity.Open(f, nil)
+			wantFault(t, err, diag.CodeIdentity, true, tc.text)
+		})
+	}
 }
 
 func TestOpenRefusesATruncatedFile(t *testing.T) {
@@ -220,7 +258,7 @@ func TestOpenReadsAFileThatWasOnlyIndented(t *testing.T) {
 
 func TestOpenRefusesANewerFormat(t *testing.T) {
 	f := twoAccounts(t)
-	editFile(t, f.Path, func(file object) { file["format"] = 2 })
+	editFile(t, f.Path, func(file object) { file["format"] = 3 })
 	_, err := identity.Open(f, nil)
 	wantFault(t, err, diag.CodeIdentity, true, "a newer version wrote it")
 }

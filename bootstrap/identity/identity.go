@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
@@ -32,7 +30,8 @@ type File struct {
 	// Write replaces the file in one step that survives a power cut. An
 	// identity that servers already trust must not be lost with the page cache.
 	Write func(path string, data []byte, perm fs.FileMode) error
-	// Now dates tokens. It may say anything, 1970 too: no token expires.
+	// Now dates tokens. It may say anything, 1970 too: no token expires. Only an
+	// overlap of Rotate hangs on it.
 	Now func() time.Time
 }
 
@@ -40,7 +39,7 @@ type File struct {
 // is on disk. It is safe for concurrent use, and printing it shows nothing.
 type Identity struct {
 	file     File
-	applying sync.Mutex // held from reading current to storing its successor
+	changing sync.Mutex // held from reading current to storing its successor
 	current  atomic.Pointer[state]
 }
 
@@ -68,12 +67,10 @@ func Open(f File, stored []string) (*Identity, error) {
 	}
 	id := &Identity{file: f}
 	id.current.Store(s)
-	for _, public := range stored {
-		if _, ok := id.AccountName(public); !ok && nkeys.IsValidPublicAccountKey(public) {
-			return nil, diag.FailPermanently(diag.CodeIdentityGone,
-				fmt.Errorf("open identity %s: the store has messages of account %s, which the file does not know", f.Path, public),
-				hintRestore)
-		}
+	if public, ok := s.stranger(stored); ok {
+		return nil, diag.FailPermanently(diag.CodeIdentityGone,
+			fmt.Errorf("open identity %s: the store has messages of account %s, which the file does not know", f.Path, public),
+			hintRestore)
 	}
 	return id, nil
 }
@@ -88,6 +85,24 @@ func Throwaway() (*Identity, error) {
 	id := &Identity{file: File{Write: func(string, []byte, fs.FileMode) error { return nil }, Now: time.Now}}
 	id.current.Store(s)
 	return id, nil
+}
+
+// change saves what f makes of a copy of the state, in one write, and swaps it
+// in. After an error, and when f says that it changed nothing, all is as it was.
+func (id *Identity) change(f func(next *state, now time.Time) (bool, error)) error {
+	id.changing.Lock()
+	defer id.changing.Unlock()
+
+	next := id.current.Load().clone()
+	changed, err := f(next, id.file.Now())
+	if err != nil || !changed {
+		return err
+	}
+	if err := id.file.save(next); err != nil {
+		return err
+	}
+	id.current.Store(next)
+	return nil
 }
 
 const hintRestore = "restore the newest identity.json from a backup of this node; a new identity could not read these messages"
@@ -112,11 +127,7 @@ func (id *Identity) Trust() Trust {
 
 // Accounts returns the names of all accounts but Holdfast's own, sorted.
 func (id *Identity) Accounts() []string {
-	var names []string
-	for _, a := range id.current.Load().accounts {
-		names = append(names, a.name)
-	}
-	return names
+	return id.current.Load().names()
 }
 
 // PublicKey returns the key by which servers know an account, Holdfast's own

@@ -66,7 +66,7 @@ func apply(t *testing.T, id *identity.Identity, want ...identity.Account) identi
 func account(name string, users ...string) identity.Account {
 	a := identity.Account{Name: name, Limits: identity.Unlimited()}
 	for _, u := range users {
-		a.Users = append(a.Users, identity.User{Name: u})
+		a.Users = append(a.Users, identity.User{Name: u, Role: identity.RoleAdmin})
 	}
 	return a
 }

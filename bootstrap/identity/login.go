@@ -28,24 +28,6 @@ func (l Login) File() ([]byte, error) {
 	return creds, nil
 }
 
-// Creds returns the credentials file of a user.
-func (id *Identity) Creds(account, user string) ([]byte, error) {
-	s := id.current.Load()
-	a := s.find(account)
-	if a == nil {
-		return nil, unknown("account", account, id.Accounts())
-	}
-	u := a.find(user)
-	if u == nil {
-		var names []string
-		for _, u := range a.users {
-			names = append(names, u.name)
-		}
-		return nil, unknown("user", account+"/"+user, names)
-	}
-	return Login{Token: u.token, Seed: u.seed}.File()
-}
-
 // SystemLogin makes a user of the system account, for Holdfast's own
 // connections and for commands about servers.
 func (id *Identity) SystemLogin() (Login, error) {

@@ -4,6 +4,7 @@ package identity
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 // state is everything the file holds. A published state is never changed:
-// Apply changes a clone and swaps it in once it is saved.
+// a change is made to a clone, which is swapped in once it is saved.
 type state struct {
 	operator operator
 	system   account
@@ -32,16 +33,10 @@ type account struct {
 	seed   Secret
 	token  string
 	users  []user // sorted by name
-}
-
-type user struct {
-	name  string
-	seed  Secret
-	token string
-	// signer is the scoped key that signed token. The user's permissions stand
-	// with its public half in the account's token, so that they can change
-	// while the credentials file stays as it is.
-	signer Secret
+	// barred holds the keys that somebody revoked, and when. The account's token
+	// revokes them too, and others besides: of users that left, and old ones.
+	// What is barred is not let in again, even if it is declared again.
+	barred map[string]time.Time
 }
 
 func newState(now time.Time) (*state, error) {
@@ -95,34 +90,14 @@ func (s *state) newAccount(name string, shape func(*jwt.AccountClaims), now time
 	return a, nil
 }
 
-func newUser(a *account, name string, now time.Time) (user, error) {
-	kp, err := nkeys.CreateUser()
+// sign makes the account's token say what the claims say.
+func (s *state) sign(a *account, claims *jwt.AccountClaims, now time.Time) error {
+	token, err := sign(claims, s.operator.seed, now)
 	if err != nil {
-		return user{}, fmt.Errorf("create key: %w", err)
+		return fmt.Errorf("sign account %q: %w", a.name, err)
 	}
-	signer, err := nkeys.CreateAccount()
-	if err != nil {
-		return user{}, fmt.Errorf("create signing key: %w", err)
-	}
-	u := user{name: name}
-	if u.seed, err = seedOf(kp); err != nil {
-		return user{}, err
-	}
-	if u.signer, err = seedOf(signer); err != nil {
-		return user{}, err
-	}
-	public, err := kp.PublicKey()
-	if err != nil {
-		return user{}, fmt.Errorf("read key: %w", err)
-	}
-	claims := jwt.NewUserClaims(public)
-	claims.Name = name
-	claims.IssuerAccount = a.public
-	claims.SetScoped(true)
-	if u.token, err = sign(claims, u.signer, now); err != nil {
-		return user{}, fmt.Errorf("sign token: %w", err)
-	}
-	return u, nil
+	a.token = token
+	return nil
 }
 
 func (s *state) clone() *state {
@@ -130,6 +105,7 @@ func (s *state) clone() *state {
 	next.accounts = slices.Clone(s.accounts)
 	for i := range next.accounts {
 		next.accounts[i].users = slices.Clone(next.accounts[i].users)
+		next.accounts[i].barred = maps.Clone(next.accounts[i].barred)
 	}
 	return &next
 }
@@ -146,6 +122,32 @@ func (s *state) find(name string) *account {
 		return nil
 	}
 	return &s.accounts[i]
+}
+
+// user returns a user of a declared account, or a fault that says which there are.
+func (s *state) user(accountName, userName string) (*account, *user, error) {
+	a := s.find(accountName)
+	if a == nil {
+		return nil, nil, unknown("account", accountName, s.names())
+	}
+	u := a.find(userName)
+	if u == nil {
+		var names []string
+		for _, u := range a.users {
+			names = append(names, u.name)
+		}
+		return nil, nil, unknown("user", accountName+"/"+userName, names)
+	}
+	return a, u, nil
+}
+
+// names returns the names of the declared accounts, sorted.
+func (s *state) names() []string {
+	var names []string
+	for _, a := range s.accounts {
+		names = append(names, a.name)
+	}
+	return names
 }
 
 // insert adds a under its name and returns where it now stands.

@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -86,9 +88,11 @@ func runNATS(ctx context.Context, std stdio, g *globals, own natsArgs, args []st
 		if err != nil {
 			return err
 		}
-		if err := connectAs(opts, login); err != nil {
+		forget, err := connectAs(opts, login)
+		if err != nil {
 			return err
 		}
+		defer forget()
 		args = withDefaults(command.FullCommand, args, term.IsTerminal(int(std.in.Fd())))
 	}
 	if _, err := app.Parse(args); err != nil {
@@ -148,27 +152,48 @@ func newNATSApp(std stdio) (*fisk.Application, *options.Options, error) {
 	app.Flag("timeout", "Time to wait for an answer").Default("5s").DurationVar(&opts.Timeout)
 	app.Flag("js-domain", "JetStream domain to ask").PlaceHolder("DOMAIN").StringVar(&opts.JsDomain)
 	app.Flag("inbox-prefix", "Prefix of reply subjects").PlaceHolder("PREFIX").StringVar(&opts.InboxPrefix)
+	// For a node that asks clients for a certificate; the CA comes from the node.
+	app.Flag("tlscert", "Certificate to show to the node").PlaceHolder("FILE").StringVar(&opts.TlsCert)
+	app.Flag("tlskey", "Key of that certificate").PlaceHolder("FILE").StringVar(&opts.TlsKey)
 	app.Flag("trace", "Show the requests and answers").UnNegatableBoolVar(&opts.Trace)
 	return app, opts, nil
 }
 
 // connectAs logs the nats tool in without a credentials file: the secret stays
 // in this process.
-func connectAs(opts *options.Options, l admin.Login) error {
+// The CA is no secret and goes through a file, which forget removes.
+func connectAs(opts *options.Options, l admin.Login) (forget func(), err error) {
 	token, err := jwt.ParseDecoratedJWT([]byte(l.Creds))
 	if err != nil {
-		return fmt.Errorf("read credentials: %w", err)
+		return nil, fmt.Errorf("read credentials: %w", err)
 	}
 	key, err := jwt.ParseDecoratedUserNKey([]byte(l.Creds))
 	if err != nil {
-		return fmt.Errorf("read credentials: %w", err)
+		return nil, fmt.Errorf("read credentials: %w", err)
 	}
 	seed, err := key.Seed()
 	if err != nil {
-		return fmt.Errorf("read credentials: %w", err)
+		return nil, fmt.Errorf("read credentials: %w", err)
 	}
-	opts.Servers, opts.UserJwt, opts.UserSeed = l.URL, token, string(seed)
-	return nil
+	opts.Servers, opts.UserJwt, opts.UserSeed = l.LocalURL, token, string(seed)
+	if l.User != "" {
+		opts.InboxPrefix = l.InboxPrefix
+	}
+	if l.CA == "" {
+		return func() {}, nil
+	}
+	f, err := os.CreateTemp("", "holdfast-ca-*.crt")
+	if err != nil {
+		return nil, fmt.Errorf("write CA for the nats command: %w", err)
+	}
+	forget = func() { _ = os.Remove(f.Name()) } // nothing secret, and nothing to do about it
+	_, err = f.WriteString(l.CA)
+	if err = errors.Join(err, f.Close()); err != nil {
+		forget()
+		return nil, fmt.Errorf("write CA for the nats command: %w", err)
+	}
+	opts.TlsCA = f.Name()
+	return forget, nil
 }
 
 // withDefaults answers the questions of `stream add` and `consumer add` where

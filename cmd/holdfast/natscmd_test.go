@@ -136,7 +136,7 @@ func TestDefaultsAnswerWhereNobodyIsThere(t *testing.T) {
 
 func TestConnectAsRefusesWhatIsNoCredentialsFile(t *testing.T) {
 	for _, creds := range []string{"", "-----BEGIN NATS USER JWT-----\nx\n"} {
-		if err := connectAs(&options.Options{}, admin.Login{URL: "nats://127.0.0.1:1", Creds: creds}); err == nil {
+		if _, err := connectAs(&options.Options{}, admin.Login{URL: "nats://127.0.0.1:1", Creds: creds}); err == nil {
 			t.Errorf("%q: got no error, want one", creds)
 		}
 	}

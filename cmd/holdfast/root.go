@@ -56,8 +56,11 @@ func run(args []string, std stdio) int {
 		return exitUsage
 	}
 	g.printError(std, err)
-	if diag.Permanent(err) {
+	switch {
+	case diag.Permanent(err):
 		return exitPermanent
+	case diag.CodeOf(err) == diag.CodeUsage:
+		return exitUsage
 	}
 	return exitFailed
 }
@@ -104,7 +107,7 @@ func newRoot(std stdio, g *globals, entered *bool) *cobra.Command {
 	f.StringVarP(&g.output, "output", "o", "text", "text for people, json for machines")
 	root.AddCommand(
 		newRunCmd(std, g), newCheckCmd(std, g), newInitCmd(std), newSchemaCmd(std),
-		newStatusCmd(std, g), newNATSCmd(std, g), newVersionCmd(std, g),
+		newStatusCmd(std, g), newCredsCmd(std, g), newCACmd(std, g), newNATSCmd(std, g), newVersionCmd(std, g),
 	)
 	return root
 }

@@ -56,6 +56,7 @@ func runNode(std stdio, g *globals, unsafe bool) error {
 		AllowUnsafe: unsafe || file == "" && g.dataDir == "",
 		Log:         service.NewLogger(std.err, cfg.Log.Level, cfg.Log.Format),
 		Notify:      service.NewNotifier(),
+		Reload:      func() (*config.Config, diag.List) { return g.load(file) },
 	}
 	if file == "" {
 		o.OnReady = func() { welcome(std.out, node) }

@@ -80,6 +80,7 @@ func printStatus(w io.Writer, s admin.Status) {
 	row("Clients", "%d connected, %s messages in, %s out", s.Traffic.Connections, humanize.Comma(s.Traffic.InMsgs), humanize.Comma(s.Traffic.OutMsgs))
 	t.Flush()
 	printStreams(w, s.Accounts)
+	printSecurity(w, s)
 	printStanding(w, s.Problems)
 }
 
