@@ -361,7 +361,9 @@ func TestLoginSaysWhoThereIs(t *testing.T) {
 		system        bool
 		want          string
 	}{
-		{"shop", "packer", false, "shop/packer"}, {"shop", "", false, "shop/checkout"}, {"other", "", false, "other/admin"}, {"", "", true, "SYS/"},
+		{"shop", "packer", false, "shop/packer"}, {"other", "admin", false, "other/admin"},
+		// Without a user: an administrator of nobody's name.
+		{"shop", "", false, "shop/"}, {"other", "", false, "other/"}, {"", "", true, "SYS/"},
 	} {
 		l, err := r.Login(c.account, c.user, c.system)
 		if got := l.Account + "/" + l.User; err != nil || got != c.want || !strings.Contains(l.Creds, "USER NKEY SEED") {

@@ -190,7 +190,7 @@ func TestListenReplacesALeftoverSocketAndNothingElse(t *testing.T) {
 	if err := crashed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, path, Handler(&madeUp{}))
+	serve(t, path, Handler(&madeUp{}, &madeUp{}))
 	if _, err := NewClient(path).Status(t.Context()); err != nil {
 		t.Errorf("got %v from the new socket, want an answer", err)
 	}
@@ -222,7 +222,7 @@ func TestAPathLongerThanASocketAddressWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "admin.sock")
-	serve(t, path, Handler(&madeUp{status: Status{Phase: PhaseRunning}}))
+	serve(t, path, Handler(&madeUp{status: Status{Phase: PhaseRunning}}, &madeUp{}))
 	if s, err := NewClient(path).Status(t.Context()); err != nil || s.Phase != PhaseRunning {
 		t.Errorf("got %v, %v, want an answer", s, err)
 	}
@@ -233,7 +233,7 @@ func TestAPathLongerThanASocketAddressWorks(t *testing.T) {
 
 func TestHandlerOnlyTakesGET(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	serve(t, path, Handler(&madeUp{}))
+	serve(t, path, Handler(&madeUp{}, &madeUp{}))
 	for target, want := range map[string]int{"POST /v1/login": 405, "GET /v1/other": 404, "GET /": 404} {
 		method, url, _ := strings.Cut(target, " ")
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://holdfast"+url, nil)

@@ -6,11 +6,20 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
-type node []string
+type node struct {
+	missing      []string
+	reloadFailed bool
+	certificates []Certificate
+	refusals     []Refusal
+}
 
-func (n node) Missing() []string { return n }
+func (n node) Missing() []string           { return n.missing }
+func (n node) ReloadFailed() bool          { return n.reloadFailed }
+func (n node) Certificates() []Certificate { return n.certificates }
+func (n node) Refusals() []Refusal         { return n.refusals }
 
 func scrape(n Node) string {
 	w := httptest.NewRecorder()
@@ -19,16 +28,39 @@ func scrape(n Node) string {
 	return w.Body.String()
 }
 
-func TestReadyIsOneWhenNothingIsMissing(t *testing.T) {
-	for want, n := range map[string]node{"holdfast_ready 1\n": nil, "holdfast_ready 0\n": {"engine: recovering"}} {
-		if got := scrape(n); !strings.Contains(got, want) {
-			t.Errorf("missing %v: got %q, want %q in it", n, got, want)
+func TestMetricsFollowTheNode(t *testing.T) {
+	for _, c := range []struct {
+		node node
+		want []string
+		not  string
+	}{
+		{node{}, []string{"holdfast_ready 1\n", "holdfast_config_last_reload_successful 1\n"}, "holdfast_client_refusals_total{"},
+		{node{missing: []string{"engine: recovering"}, reloadFailed: true}, []string{"holdfast_ready 0\n", "holdfast_config_last_reload_successful 0\n"}, "holdfast_certificate"},
+		{node{
+			certificates: []Certificate{{"ca", time.Unix(2_000_000_000, 0)}, {"server", time.Unix(1_900_000_000, 0)}},
+			refusals:     []Refusal{{"shop", "packer", "publish", 3}, {"shop", "packer", "subscribe", 1}},
+		}, []string{
+			`holdfast_certificate_expiry_timestamp_seconds{certificate="ca"} 2e+09`,
+			`holdfast_certificate_expiry_timestamp_seconds{certificate="server"} 1.9e+09`,
+			`holdfast_client_refusals_total{account="shop",reason="publish",user="packer"} 3`,
+			`holdfast_client_refusals_total{account="shop",reason="subscribe",user="packer"} 1`,
+			"# TYPE holdfast_client_refusals_total counter",
+		}, "\x00"},
+	} {
+		got := scrape(c.node)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%+v: got metrics without %q, want it there", c.node, want)
+			}
+		}
+		if strings.Contains(got, c.not) {
+			t.Errorf("%+v: got metrics with %q, want none", c.node, c.not)
 		}
 	}
 }
 
 func TestMetricsTellWhatIsRunning(t *testing.T) {
-	got := scrape(node(nil))
+	got := scrape(node{})
 	for _, want := range []string{
 		`holdfast_build_info{commit="abc",go_version="go1.26",nats_version="2.15.3",version="0.1.0"} 1`,
 		"# HELP holdfast_ready ", "# TYPE holdfast_ready gauge", "go_goroutines ", "process_",

@@ -104,7 +104,7 @@ func newRoot(std stdio, g *globals, entered *bool) *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVarP(&g.config, "config", "c", "", "configuration `FILE` (default $HOLDFAST_CONFIG)")
 	f.StringVar(&g.dataDir, "data-dir", "", "data `DIR`, instead of the file's node.data_dir")
-	f.StringVarP(&g.output, "output", "o", "text", "text for people, json for machines")
+	f.StringVarP(&g.output, "output", "o", "text", "`FORMAT`: text for people, json for machines")
 	root.AddCommand(
 		newRunCmd(std, g), newCheckCmd(std, g), newInitCmd(std), newSchemaCmd(std),
 		newStatusCmd(std, g), newCredsCmd(std, g), newCACmd(std, g), newNATSCmd(std, g), newVersionCmd(std, g),
