@@ -215,7 +215,7 @@ func TestListenReplacesALeftoverSocketAndNothingElse(t *testing.T) {
 
 func TestAPathLongerThanASocketAddressWorks(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has a way around the length")
+		t.Skip("skipping: only Linux has a way around the length")
 	}
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -160,7 +160,7 @@ func TestAServerFileThatIsOfNoUseIsIssuedAgain(t *testing.T) {
 	for name, harm := range cases {
 		t.Run(name, func(t *testing.T) {
 			if name == "readable by others" && runtime.GOOS == "windows" {
-				t.Skip("no modes on Windows")
+				t.Skip("skipping: no modes on Windows")
 			}
 			o := options(t, clockAt(today))
 			s := mustOpen(t, o)
@@ -212,7 +212,7 @@ func TestALostCAIsNeverMadeAgain(t *testing.T) {
 	for name, harm := range cases {
 		t.Run(name, func(t *testing.T) {
 			if name == "readable by others" && runtime.GOOS == "windows" {
-				t.Skip("no modes on Windows")
+				t.Skip("skipping: no modes on Windows")
 			}
 			o := options(t, clockAt(today))
 			s := mustOpen(t, o)

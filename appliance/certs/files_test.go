@@ -120,7 +120,7 @@ func TestReplacedFilesAreServedWithoutARestart(t *testing.T) {
 // are links into a directory that is a link itself. Sizes and times may be equal.
 func TestASymlinkSwapIsSeen(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("symlinks need privileges on Windows")
+		t.Skip("skipping: symlinks need privileges on Windows")
 	}
 	ca := newIssuer(t, "ca", nil)
 	dir := t.TempDir()
@@ -182,7 +182,7 @@ func TestOpenFilesRefusesWhatCannotBeServed(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if runtime.GOOS == "windows" {
-				t.Skip("modes and messages are those of Unix")
+				t.Skip("skipping: modes and messages are those of Unix")
 			}
 			f := put(t, t.TempDir(), good, ca)
 			c.harm(&f)

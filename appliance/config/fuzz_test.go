@@ -27,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(config.Starter(), "HOLDFAST_ACCOUNTS__MAIN__STREAMS__JOBS__MAX_BYTES=1GiB")
 	f.Fuzz(func(t *testing.T, text []byte, variable string) {
 		if bytes.Contains(text, []byte("file:")) {
-			t.Skip("other files are not part of this test")
+			return // other files are not part of this test
 		}
 		file := filepath.Join(t.TempDir(), "f.yaml")
 		if err := os.WriteFile(file, text, 0o600); err != nil {

@@ -95,7 +95,7 @@ func TestSecretNeverPrintsItself(t *testing.T) {
 
 func TestSecretFileThatOthersCanReadIsRefused(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("file modes do not say who can read on Windows")
+		t.Skip("skipping: file modes do not say who can read on Windows")
 	}
 	for mode, bad := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o644: true, 0o660: true, 0o604: true} {
 		cfg, l := withSecret(t, mode)

@@ -19,7 +19,7 @@ const listenForTest = "HOLDFAST_TEST_LISTEN"
 func TestListenUntilStdinEnds(t *testing.T) {
 	addr := os.Getenv(listenForTest)
 	if addr == "" {
-		t.Skip("runs in a process of its own")
+		return
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

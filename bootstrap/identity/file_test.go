@@ -281,7 +281,7 @@ func TestOpenRefusesAFileThatIsSomethingElse(t *testing.T) {
 
 func TestOpenRefusesAFileThatOthersCanRead(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("no mode bits on Windows")
+		t.Skip("skipping: no mode bits on Windows")
 	}
 	f := twoAccounts(t)
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {

@@ -78,7 +78,7 @@ func (never) ready(context.Context) error { return fmt.Errorf("not yet") }
 
 func TestNodeThatEndsIsNotWaitedFor(t *testing.T) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
-		t.Skip("no /bin/sh")
+		t.Skip("skipping: no /bin/sh")
 	}
 	l := &lab{dir: t.TempDir()}
 	_, _, err := l.start(t.Context(), script{"echo port in use; exit 3", never{}}, true)
@@ -89,7 +89,7 @@ func TestNodeThatEndsIsNotWaitedFor(t *testing.T) {
 
 func TestInterruptedRunLeavesNoProcess(t *testing.T) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
-		t.Skip("no /bin/sh")
+		t.Skip("skipping: no /bin/sh")
 	}
 	l := &lab{dir: t.TempDir()}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -154,7 +154,7 @@ func TestProcessRefusesADirectoryOfANewerVersion(t *testing.T) {
 func TestProcessRefusesADirectoryOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to give the directory to somebody else")
+		t.Skip("skipping: needs root, to give the directory to somebody else")
 	}
 	const nobody = 65534
 	n := filled(t)
@@ -199,14 +199,14 @@ func openUp(t *testing.T, dir string) {
 func TestProcessSaysThatTheVolumeIsFull(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to mount a small volume")
+		t.Skip("skipping: needs root, to mount a small volume")
 	}
 	n := newNode(t, strings.NewReplacer("limit: 256MiB", "limit: 2MiB", "64MiB", "1MiB").Replace(shop))
 	if err := os.Mkdir(n.data, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", n.data, "tmpfs", 0, "size=4m,mode=0700"); err != nil {
-		t.Skipf("can't mount a small volume: %v", err)
+		t.Skipf("skipping: can't mount a small volume: %v", err)
 	}
 	t.Cleanup(func() {
 		n.kill9()

@@ -113,8 +113,8 @@ func TestProcessSurvivesAHangup(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, shop).start()
 	n.signal(syscall.SIGHUP)
-	if line := n.logged("reload asked for"); !strings.Contains(line, "level=WARN") {
-		t.Errorf("got %q, want a warning", line)
+	if line := n.logged("configuration reloaded"); !strings.Contains(line, "level=INFO") {
+		t.Errorf("got %q, want it said", line)
 	}
 	n.waitReady()
 	n.stop()
