@@ -33,8 +33,9 @@ type madeUp struct {
 	users  []User
 }
 
-func (m *madeUp) CA() string    { return m.ca }
-func (m *madeUp) Users() []User { return m.users }
+func (m *madeUp) CA() string                      { return m.ca }
+func (m *madeUp) Users() []User                   { return m.users }
+func (m *madeUp) ExportIdentity() ([]byte, error) { return []byte(m.ca), m.err }
 
 func (m *madeUp) ChangeUser(_ context.Context, op CredsOp, account, user string, overlap time.Duration) error {
 	m.asked = []string{string(op), account, user, overlap.String()}
@@ -91,6 +92,9 @@ func TestClientChangesCredentials(t *testing.T) {
 	c := NewClient(path)
 	if ca, err := c.CA(t.Context()); err != nil || ca != n.ca {
 		t.Errorf("got %q, %v, want the CA", ca, err)
+	}
+	if data, err := c.ExportIdentity(t.Context()); err != nil || string(data) != n.ca {
+		t.Errorf("got %q, %v, want the identity to the byte", data, err)
 	}
 	users, err := c.Users(t.Context())
 	if diff := cmp.Diff(n.users, users); err != nil || diff != "" {

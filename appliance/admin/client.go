@@ -56,6 +56,13 @@ func (c *Client) Users(ctx context.Context) ([]User, error) {
 	return users, err
 }
 
+// ExportIdentity asks for all keys and tokens, as a file to restore from.
+func (c *Client) ExportIdentity(ctx context.Context) ([]byte, error) {
+	var data []byte
+	err := c.ask(ctx, http.MethodGet, "/v1/identity", nil, &data)
+	return data, err
+}
+
 // ChangeUser changes the credentials of a user; overlap is for CredsRotate.
 func (c *Client) ChangeUser(ctx context.Context, op CredsOp, account, user string, overlap time.Duration) error {
 	path := fmt.Sprintf("/v1/users/%s/%s/%s", url.PathEscape(account), url.PathEscape(user), op)

@@ -27,6 +27,8 @@ type Credentials interface {
 	Login(account, user string, system bool) (Login, error)
 	// ChangeUser changes credentials; overlap is for CredsRotate.
 	ChangeUser(ctx context.Context, op CredsOp, account, user string, overlap time.Duration) error
+	// ExportIdentity returns all keys and tokens, as a file to restore from.
+	ExportIdentity() ([]byte, error)
 }
 
 // Handler serves the admin API, for the admin socket only.
@@ -42,6 +44,10 @@ func Handler(n Node, c Credentials) http.Handler {
 		q := r.URL.Query()
 		l, err := c.Login(q.Get("account"), q.Get("user"), q.Get("system") == "true")
 		answer(w, l, err)
+	})
+	mux.HandleFunc("GET /v1/identity", func(w http.ResponseWriter, _ *http.Request) {
+		data, err := c.ExportIdentity()
+		answer(w, data, err)
 	})
 	mux.HandleFunc("POST /v1/users/{account}/{user}/{op}", func(w http.ResponseWriter, r *http.Request) {
 		overlap, err := time.ParseDuration(cmp.Or(r.URL.Query().Get("overlap"), "0s"))

@@ -28,7 +28,8 @@ func newCredsCmd(std stdio, g *globals) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(newCredsListCmd(std, g), newCredsShowCmd(std, g), newCredsExportCmd(std, g), newCredsRotateCmd(std, g), newCredsRevokeCmd(std, g))
+	cmd.AddCommand(newCredsListCmd(std, g), newCredsShowCmd(std, g), newCredsExportCmd(std, g), newCredsRotateCmd(std, g), newCredsRevokeCmd(std, g),
+		newCredsBackupCmd(std, g), newCredsRestoreCmd(std, g))
 	return cmd
 }
 

@@ -31,23 +31,27 @@ func newInitCmd(std stdio) *cobra.Command {
 	}
 }
 
-// writeNew writes a file that must not exist: somebody's configuration is not
-// replaced by an example.
+// writeNew writes the starter and says what comes next.
 func writeNew(std stdio, name string, data []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
-	if errors.Is(err, fs.ErrExist) {
-		return diag.Fail(diag.CodeExists, fmt.Errorf("write %s: the file exists already", name),
-			"name another file, or look at the example on stdout: holdfast init")
-	}
-	if err != nil {
-		return fmt.Errorf("write starter: %w", err)
-	}
-	if _, err := f.Write(data); err != nil {
-		return errors.Join(fmt.Errorf("write starter: %w", err), f.Close())
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write starter: %w", err)
+	if err := createFile(name, data, 0o640); err != nil {
+		return err
 	}
 	fmt.Fprintf(std.out, "%s written; next: holdfast check %s, then holdfast run --config %s\n", name, name, name)
+	return nil
+}
+
+// createFile writes a file that must not exist: what is there is somebody's.
+func createFile(name string, data []byte, perm fs.FileMode) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if errors.Is(err, fs.ErrExist) {
+		return diag.Fail(diag.CodeExists, fmt.Errorf("write %s: the file exists already", name), "name another file, or remove this one")
+	}
+	if err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(name))
+	}
 	return nil
 }
