@@ -33,6 +33,9 @@ var userKey = regexp.MustCompile("^U[A-Z2-7]{55}$")
 // role checks that a user has what its role needs and nothing that the role
 // would ignore.
 func (c *checker) role(o object, u User) {
+	if c.refused(o.at.with("role")) {
+		return // what belongs to the role is not known
+	}
 	role := u.RoleName()
 	other := "it means nothing for a user with role " + role
 	if role == "" {

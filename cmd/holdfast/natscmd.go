@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/choria-io/fisk"
@@ -93,6 +95,7 @@ func runNATS(ctx context.Context, std stdio, g *globals, own natsArgs, args []st
 			return err
 		}
 		defer forget()
+		defer forgetAtSignal(forget)()
 		args = withDefaults(command.FullCommand, args, term.IsTerminal(int(std.in.Fd())))
 	}
 	if _, err := app.Parse(args); err != nil {
@@ -194,6 +197,29 @@ func connectAs(opts *options.Options, l admin.Login) (forget func(), err error) 
 	}
 	opts.TlsCA = f.Name()
 	return forget, nil
+}
+
+// forgetAtSignal does what a deferred call can't: the nats tool is ended by
+// Ctrl-C more often than not. Then the signal ends the process as ever.
+func forgetAtSignal(forget func()) (stop func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s, ok := <-c
+		if !ok {
+			return
+		}
+		forget()
+		signal.Reset(s)
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil && self.Signal(s) != nil {
+			_ = self.Kill() // Windows has no signals to send
+		}
+	}()
+	return func() {
+		signal.Stop(c)
+		close(c)
+	}
 }
 
 // withDefaults answers the questions of `stream add` and `consumer add` where
