@@ -71,6 +71,8 @@ type Appliance struct {
 	broken        chan error // a listener that failed
 	wasReady      sync.Once  // OnReady was called
 
+	seenKeys sync.Map // name of the user, by public key: all keys since the start
+
 	publishing sync.Mutex        // serialises publishIdentity; guards published
 	published  map[string]string // account tokens that the server has, by public key
 
@@ -153,11 +155,13 @@ func (a *Appliance) openIdentity() error {
 	if err != nil {
 		return err
 	}
+	a.rememberKeys() // those that the file no longer has, too
 	changes, err := a.identity.Apply(identityAccounts(a.opts.Config))
 	if err != nil {
 		return err
 	}
 	a.tellIdentity(changes)
+	a.rememberKeys()
 	return a.writeCreds()
 }
 
@@ -210,8 +214,26 @@ func (a *Appliance) accountName(publicKey string) string {
 	return publicKey
 }
 
+// userName names the holder of a key. A key that was rotated away is still
+// somebody's: who goes on using the old file is what one wants to know then.
 func (a *Appliance) userName(account, publicKey string) string {
-	return a.identity.UserName(account, publicKey)
+	if name := a.identity.UserName(account, publicKey); name != "" {
+		a.seenKeys.Store(publicKey, name)
+		return name
+	}
+	name, _ := a.seenKeys.Load(publicKey)
+	text, _ := name.(string)
+	return text
+}
+
+// rememberKeys keeps the names of all keys that are let in now.
+func (a *Appliance) rememberKeys() {
+	for _, i := range a.identity.List() {
+		a.seenKeys.Store(i.PublicKey, i.User)
+		for _, r := range i.Retiring {
+			a.seenKeys.Store(r.PublicKey, i.User)
+		}
+	}
 }
 
 func (a *Appliance) prepareServers() error {

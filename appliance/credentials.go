@@ -141,6 +141,7 @@ func (a *Appliance) ChangeUser(ctx context.Context, op admin.CredsOp, account, u
 	if err != nil {
 		return err
 	}
+	a.rememberKeys()
 	a.log.Info("credentials changed", keyAccount, account, keyUser, user, keyAction, string(op))
 	return errors.Join(a.writeCreds(), a.publishIdentity(ctx))
 }

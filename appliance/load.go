@@ -3,11 +3,14 @@
 package appliance
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/holdfast-mq/holdfast/appliance/certs"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -33,8 +36,29 @@ func LoadConfig(o config.Options) (*config.Config, diag.List) {
 	cfg, l := config.Load(o)
 	if l.Err() == nil {
 		l = append(l, checkEngine(cfg)...)
+		l = append(l, checkCertificates(cfg)...)
 	}
 	return cfg, l
+}
+
+// checkCertificates reads the files of listen.tls, as the node would.
+func checkCertificates(cfg *config.Config) diag.List {
+	t := cfg.Listen.TLS
+	if t.Mode != "files" {
+		return nil
+	}
+	_, err := certs.OpenFiles(certs.Files{Cert: t.Cert, Key: t.Key, CA: t.CA, Verify: t.Verify}, time.Now)
+	if err == nil {
+		return nil // what expires soon is said by the node
+	}
+	at, key := cfg.At("listen", "tls", "cert"), "cert"
+	for k, file := range map[string]string{"key": t.Key, "ca": t.CA} {
+		if file != "" && strings.Contains(err.Error(), file) {
+			at, key = cfg.At("listen", "tls", k), k
+		}
+	}
+	return diag.List{{Code: diag.CodeCertificate, Pos: at, Path: "listen.tls." + key, What: err.Error(),
+		Fix: cmp.Or(diag.Hint(err), "correct the path, or the file")}}
 }
 
 // checkEngine asks the server itself whether it would take the keys of the

@@ -24,7 +24,7 @@ func (a *Appliance) reload(ctx context.Context) {
 	if err := problems.Err(); err != nil {
 		for _, p := range problems {
 			a.log.Error("configuration not reloaded, the old one stays in force", keyCode, string(p.Code), keyWhere, p.Pos.String(),
-				keyWhat, p.Path+": "+p.What, keyFix, p.Fix)
+				keyWhat, subject(p), keyFix, p.Fix)
 		}
 		a.reloaded(false)
 		return
@@ -36,6 +36,7 @@ func (a *Appliance) reload(ctx context.Context) {
 		return
 	}
 	a.tellIdentity(changes)
+	a.rememberKeys()
 	old := a.current.Swap(cfg)
 	a.mu.Lock()
 	a.topology = bootstrap.FromConfig(cfg, 1)

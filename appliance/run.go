@@ -115,6 +115,12 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	}
 	a.setPhase(admin.PhaseApplying)
 	a.apply(ctx)
+	// The accounts' directories exist as of their first stream.
+	if stored, err := a.dir.StoredAccounts(); err == nil && len(stored) > 0 {
+		if err := a.dir.MarkUsed(); err != nil {
+			a.log.Warn("store not marked as in use: a start without it would not be noticed", keyErr, err)
+		}
+	}
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
@@ -160,7 +166,7 @@ func (a *Appliance) tellRecovered(dur time.Duration) {
 	p := a.engine.Progress()
 	if p.StreamsTotal > 0 {
 		a.log.Info("streams recovered", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
-			keyBytes, humanize.IBytes(uint64(p.BytesTotal)), keyDur, dur.Round(time.Millisecond))
+			keyBytes, humanize.IBytes(uint64(p.BytesTotal)), keyDur, dur.Round(time.Millisecond).String())
 	}
 	for _, s := range p.Unrecovered {
 		a.log.Error("stream not recovered, its files are still in the data directory", keyStream, s)
@@ -211,8 +217,16 @@ func (a *Appliance) tellSpace() {
 
 func (a *Appliance) warn(l diag.List) {
 	for _, p := range l {
-		a.log.Warn("configuration warning", keyCode, string(p.Code), keyWhere, p.Pos.String(), keyWhat, p.Path+": "+p.What, keyFix, p.Fix)
+		a.log.Warn("configuration warning", keyCode, string(p.Code), keyWhere, p.Pos.String(), keyWhat, subject(p), keyFix, p.Fix)
 	}
+}
+
+// subject is what a problem is about and what it is, without its place.
+func subject(p diag.Problem) string {
+	if p.Path == "" {
+		return p.What
+	}
+	return p.Path + ": " + p.What
 }
 
 // tellStarted says where clients connect. The node may still miss parts of
@@ -235,7 +249,7 @@ func (a *Appliance) tellStarted() (ready bool) {
 }
 
 func (a *Appliance) tellReady() {
-	a.log.Info("ready", keyDur, time.Since(a.started).Round(time.Millisecond))
+	a.log.Info("ready", keyDur, time.Since(a.started).Round(time.Millisecond).String())
 	a.opts.Notify.Ready("ready")
 	if a.opts.OnReady != nil {
 		a.wasReady.Do(a.opts.OnReady)

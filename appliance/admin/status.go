@@ -47,7 +47,10 @@ type Status struct {
 type Problem struct {
 	Severity string    `json:"severity"`
 	Code     diag.Code `json:"code"`
-	Where    string    `json:"where,omitempty"`
+	Where    string    `json:"where,omitempty"` // for people: file:line:col, $VARIABLE or --flag
+	File     string    `json:"file,omitempty"`
+	Line     int       `json:"line,omitempty"`
+	Column   int       `json:"column,omitempty"`
 	What     string    `json:"what"`
 	Fix      string    `json:"fix,omitempty"`
 }
@@ -61,6 +64,9 @@ func Problems(l diag.List) []Problem {
 			what = p.Path + ": " + what
 		}
 		out[i] = Problem{Severity: p.Severity.String(), Code: p.Code, Where: where, What: what, Fix: p.Fix}
+		if p.Pos.Origin == "" {
+			out[i].File, out[i].Line, out[i].Column = p.Pos.File, p.Pos.Line, p.Pos.Col
+		}
 	}
 	return out
 }

@@ -26,7 +26,7 @@ func (a *Address) set(raw any) error {
 		return wrong(fmt.Sprintf("%q is not an address", s), fix)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
-		return wrong(fmt.Sprintf("%q is not a port", port), "write a number from 1 to 65535")
+		return wrong(fmt.Sprintf("%q is not a port", port), "write a number from 0 to 65535; with 0 the system chooses")
 	}
 	if host == "" {
 		return wrong(fmt.Sprintf("%q names no host", s), "write 127.0.0.1 for this machine only, 0.0.0.0 or [::] for every interface")

@@ -23,14 +23,15 @@ func check(cfg *Config, o Options, l *diag.List) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Accounts)) {
 		c.account(path{"accounts", name}, cfg.Accounts[name])
 	}
-	if o.Volume != nil {
+	if o.Volume != nil && cfg.Node.DataDir != "" {
 		c.volume(o.Volume)
 	}
 }
 
 type checker struct {
-	cfg  *Config
-	list *diag.List
+	cfg      *Config
+	list     *diag.List
+	compared int // names, for suggestions
 }
 
 func (c *checker) account(at path, a Account) {

@@ -49,11 +49,8 @@ func (x consumer) filters() {
 	x.errors(rule{x.FilterSubject != nil && len(x.FilterSubjects) > 0, diag.CodeFilter, "filter_subjects",
 		"there is filter_subject, too, at " + x.c.ref(x.at.with("filter_subject")), "put all filters into filter_subjects"})
 	filters, at := x.filtered()
-	subjects, _ := x.stream.captured()
-	// Messages that are copied or renamed have other subjects than those the stream listens on.
-	known := subjects != nil && !x.stream.copied() && !x.stream.isSet("subject_transform")
 	for i, f := range filters {
-		if known && !collideAny(f, subjects) {
+		if x.matchesNothing(f) {
 			x.c.fail(diag.CodeFilter, at(i), fmt.Sprintf("%q matches no subject of the stream: the consumer would never get a message", f),
 				"choose a filter within "+x.c.ref(x.stream.at.with("subjects")))
 			continue
@@ -65,6 +62,14 @@ func (x consumer) filters() {
 			}
 		}
 	}
+}
+
+// matchesNothing reports whether no message of the stream can pass the filter.
+func (x consumer) matchesNothing(f Subject) bool {
+	subjects, _ := x.stream.captured()
+	// Messages that are copied or renamed have other subjects than those the stream listens on.
+	known := subjects != nil && !x.stream.copied() && !x.stream.isSet("subject_transform")
+	return known && !collideAny(f, subjects)
 }
 
 // filtered returns the filters and where each stands.

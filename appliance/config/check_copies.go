@@ -29,8 +29,58 @@ func (c *checker) copies(streams []stream) {
 			}
 			seen[id] = i
 		}
-		s.cycle(byName)
 	}
+	c.cycles(streams, byName)
+}
+
+// mostFollowed bounds the search for further cycles after the first one: thousands
+// of streams in one ring would take minutes, and one error is enough to stop.
+const mostFollowed = 200_000
+
+// cycles reports streams whose messages would come back to them.
+func (c *checker) cycles(streams []stream, byName map[string]stream) {
+	endless := endless(byName)
+	followed, found := 0, false
+	for _, s := range streams {
+		if !endless[s.name] || found && followed > mostFollowed {
+			continue
+		}
+		n, cycle := s.cycle(byName)
+		followed, found = followed+n, found || cycle
+	}
+}
+
+// endless are the streams whose origins, followed back, do not all end.
+func endless(byName map[string]stream) map[string]bool {
+	copiers, open := map[string][]string{}, map[string]int{}
+	for name, s := range byName {
+		for _, src := range s.origins() {
+			if from := or(src.Name, ""); byName[from].c != nil {
+				copiers[from] = append(copiers[from], name)
+				open[name]++
+			}
+		}
+	}
+	var ended []string
+	left := make(map[string]bool, len(open))
+	for name := range byName {
+		if open[name] == 0 {
+			ended = append(ended, name)
+		} else {
+			left[name] = true
+		}
+	}
+	for len(ended) > 0 {
+		from := ended[len(ended)-1]
+		ended = ended[:len(ended)-1]
+		for _, name := range copiers[from] {
+			if open[name]--; open[name] == 0 {
+				ended = append(ended, name)
+				delete(left, name)
+			}
+		}
+	}
+	return left
 }
 
 func (s stream) mirror() {
@@ -117,8 +167,9 @@ func (s StreamSource) identity() string {
 	return id
 }
 
-// cycle reports a stream whose messages would come back to it.
-func (s stream) cycle(byName map[string]stream) {
+// cycle reports a stream whose messages would come back to it, and how many
+// streams it looked at.
+func (s stream) cycle(byName map[string]stream) (followed int, found bool) {
 	visited, queue := map[string]bool{}, []stream{s}
 	for len(queue) > 0 {
 		from := queue[0]
@@ -131,13 +182,14 @@ func (s stream) cycle(byName map[string]stream) {
 			name := or(src.Name, "")
 			if name == s.name && (src.FilterSubject == nil || collideAny(*src.FilterSubject, s.Subjects)) {
 				s.c.fail(diag.CodeOverlap, s.at.with(s.copyKey()), fmt.Sprintf("stream %q would copy its own messages without end, by way of %q", s.name, from.name), "remove one of the copies")
-				return
+				return len(visited), true
 			}
 			if next, ok := byName[name]; ok {
 				queue = append(queue, next)
 			}
 		}
 	}
+	return len(visited), false
 }
 
 func (s stream) copyKey() string {

@@ -5,7 +5,9 @@ package config
 import (
 	"fmt"
 	"net"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
@@ -14,6 +16,12 @@ import (
 const defaultSyncInterval = Duration(time.Second)
 
 func (c *checker) node() {
+	n := c.cfg.Node
+	object{c, path{"node"}}.errors(
+		rule{strings.ContainsFunc(n.Name, notInNodeName), diag.CodeName, "name", "the name of a node can't contain white space, control or unprintable characters", "use letters, digits, - and _"},
+		rule{len(n.Name) > maxName, diag.CodeName, "name", fmt.Sprintf("the name is longer than %d bytes", maxName), "choose a shorter name"},
+		rule{n.DataDir == "", diag.CodeRequired, "data_dir", "messages and keys have no place", "write a directory, or remove the line"},
+	)
 	c.listeners()
 	s := c.cfg.Storage
 	interval := s.Durability == "interval"
@@ -28,6 +36,11 @@ func (c *checker) node() {
 		c.warn(diag.CodeDurability, path{"storage", "durability"},
 			fmt.Sprintf("a power cut loses up to %s of acknowledged messages", sync), "write durability: strict, unless the producers can send again")
 	}
+}
+
+// notInNodeName is what neither nats-server nor its logs can use in a name.
+func notInNodeName(r rune) bool {
+	return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar
 }
 
 // listener is an address with the key it comes from.
@@ -87,7 +100,7 @@ func samePort(a, b Address) bool {
 	return hostA == hostB || anyHost(hostA) || anyHost(hostB)
 }
 
-// secrets looks at the file behind every secret that is set, without reading it.
+// secrets reads the file behind every secret that is set, and forgets it.
 func (c *checker) secrets() {
 	type named struct {
 		at path
@@ -103,10 +116,7 @@ func (c *checker) secrets() {
 		all = append(all, named{path{"cluster", "secret"}, c.cfg.Cluster.Secret})
 	}
 	for _, n := range all {
-		if !n.s.IsSet() {
-			continue
-		}
-		if err := checkSecretFile(n.s.Path()); err != nil {
+		if _, err := n.s.Reveal(); err != nil {
 			c.fail(diag.CodeSecretFile, n.at, err.Error(), diag.Hint(err))
 		}
 	}

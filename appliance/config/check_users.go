@@ -17,14 +17,41 @@ func (c *checker) users(at path, a Account) {
 		u := a.Users[name]
 		o := object{c, at}.in("users", name)
 		for i, s := range u.Streams {
+			p := o.at.with("streams").with(item(i))
 			if _, ok := a.Streams[s]; !ok && !c.cfg.isSet(at.with("streams").with(s)...) {
-				c.unknownRef(o.at.with("streams").with(item(i)), "stream", s, keysOfMap(a.Streams))
+				unknownRef(c, p, "stream", s, a.Streams)
 			}
+			if u.RoleName() == "producer" {
+				c.templates(p, a.Streams[s].Subjects)
+			}
+		}
+		if u.Permissions != nil {
+			c.literalPermissions(o.at.with("permissions").with("publish"), u.Permissions.Publish)
+			c.literalPermissions(o.at.with("permissions").with("subscribe"), u.Permissions.Subscribe)
 		}
 		for i, ref := range u.Consumers {
 			c.consumerRef(at, o.at.with("consumers").with(item(i)), a, ref)
 		}
 		c.role(o, u)
+	}
+}
+
+// literalPermissions refuses subjects in which the server would replace something.
+func (c *checker) literalPermissions(p path, subjects []Subject) {
+	for i, s := range subjects {
+		if strings.Contains(string(s), template) {
+			c.fail(diag.CodeValue, p.with(item(i)), fmt.Sprintf("%q has {{, which the server would replace in a permission", s), "write the subject out, or a * for the token")
+		}
+	}
+}
+
+// templates refuses a producer's stream whose subjects can't be permissions.
+func (c *checker) templates(p path, subjects []Subject) {
+	for _, s := range subjects {
+		if strings.Contains(string(s), template) {
+			c.fail(diag.CodeValue, p, fmt.Sprintf("subject %q of the stream has {{, which the server would replace in a permission", s), "choose another subject for the stream")
+			return
+		}
 	}
 }
 
@@ -80,19 +107,25 @@ func (c *checker) consumerRef(account, p path, a Account, ref string) {
 	at := account.with("streams").with(stream)
 	if !ok {
 		if !c.cfg.isSet(at...) {
-			c.unknownRef(p, "stream", stream, keysOfMap(a.Streams))
+			unknownRef(c, p, "stream", stream, a.Streams)
 		}
 		return
 	}
 	if _, ok := s.Consumers[name]; !ok && !c.cfg.isSet(at.with("consumers").with(name)...) {
-		c.unknownRef(p, "consumer", name, keysOfMap(s.Consumers))
+		unknownRef(c, p, "consumer", name, s.Consumers)
 	}
 }
 
-func (c *checker) unknownRef(p path, kind, name string, declared []string) {
+// mostCompared bounds how many names are compared for suggestions: thousands of
+// wrong names among thousands of streams would take minutes.
+const mostCompared = 200_000
+
+func unknownRef[T any](c *checker, p path, kind, name string, declared map[string]T) {
 	fix := fmt.Sprintf("declare the %s, or correct the name", kind)
-	if s, ok := nearest(name, declared); ok {
-		fix = fmt.Sprintf("did you mean %q?", s)
+	if c.compared += len(declared); c.compared <= mostCompared {
+		if s, ok := nearest(name, keysOfMap(declared)); ok {
+			fix = fmt.Sprintf("did you mean %q?", s)
+		}
 	}
 	c.fail(diag.CodeReference, p, fmt.Sprintf("%s %q is not declared", kind, name), fix)
 }

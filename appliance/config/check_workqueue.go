@@ -32,6 +32,9 @@ func (s stream) workQueue() {
 		}
 		var hits []shareOf // one problem for a filter, the first other consumer's
 		for i, f := range filters {
+			if x.matchesNothing(f) {
+				continue // said already: it takes nothing
+			}
 			hits = hits[:0]
 			tree.collide(f, func(h shareOf) { hits = append(hits, h) })
 			if len(hits) > 0 {

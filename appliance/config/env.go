@@ -60,6 +60,10 @@ func (s *source) variable(name, text string, tree map[string]any, l *diag.List) 
 		fail("a group of keys can't be set by a variable", fmt.Sprintf("name one key, such as $%s__KEY", name))
 		return
 	}
+	if n.shape == shapeList && hasEmptyItem(text) {
+		fail("an item of the list is empty", "write a,b or [a, b]")
+		return
+	}
 	if _, twice := s.at[p.id()]; twice {
 		fail(fmt.Sprintf("%s is set by another variable too (%s)", p, s.at[p.id()]), "unset one of the two")
 		return
@@ -144,7 +148,7 @@ func listFrom(n *node, text string) any {
 			return text
 		}
 		for _, c := range doc.Content[0].Content {
-			if c.Kind != yaml.ScalarNode {
+			if c.Kind != yaml.ScalarNode || c.Style&yaml.TaggedStyle != 0 {
 				return text // lists of lists or keys go into a file
 			}
 			items = append(items, fromText(n.elem, c.Value))
@@ -160,6 +164,15 @@ func listFrom(n *node, text string) any {
 		items = []any{}
 	}
 	return items
+}
+
+// hasEmptyItem reports whether a,b names nothing between two commas or beside one.
+func hasEmptyItem(text string) bool {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.HasPrefix(text, "[") {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(text, ","), func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
 func put(m map[string]any, p path, v any) {

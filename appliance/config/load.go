@@ -50,7 +50,7 @@ func Load(o Options) (*Config, diag.List) {
 	k := koanf.New(delimiter)
 	org := newOrigins()
 	load := func(s *source, base string) {
-		w := walker{problems: &l, refused: org.refused, base: base, pos: s.valuePos, keyPos: s.keyPos}
+		w := walker{problems: &l, refused: org.refused, base: base, pos: s.valuePos, keyPos: s.keyPos, keysPos: s.keysPos}
 		merge(k, w.object(table(), s.values, nil))
 		org.add(s)
 	}
@@ -77,6 +77,13 @@ func Load(o Options) (*Config, diag.List) {
 
 func (s *source) valuePos(p path) diag.Pos { return nearestPos(s.at, p) }
 func (s *source) keyPos(p path) diag.Pos   { return nearestPos(s.keyAt, p) }
+
+func (s *source) keysPos(p path) diag.Pos {
+	if pos, ok := s.keysAt[p.id()]; ok {
+		return pos
+	}
+	return s.valuePos(p) // in a list, or from a variable
+}
 
 func nearestPos(at map[string]diag.Pos, p path) diag.Pos {
 	for ; len(p) > 0; p = p[:len(p)-1] {

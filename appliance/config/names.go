@@ -17,6 +17,10 @@ const maxName = 255
 // Holdfast's own. Users can't declare them.
 var reserved = map[string]bool{"SYS": true, "$SYS": true, "$G": true, "HOLDFAST": true}
 
+// template starts what the server would replace in a permission, where names and
+// subjects are meant as they are written.
+const template = "{{"
+
 // checkName says what is wrong with the name of an account, user, stream or
 // consumer, and how to fix it; what is empty when nothing is. All of them are one
 // subject token, for they become part of subjects and of file names.
@@ -32,6 +36,8 @@ func checkName(kind, name string) (what, fix string) {
 			fix = fmt.Sprintf("use letters, digits, - and _, such as %q", better)
 		}
 		return fmt.Sprintf("the name of %s %s can't contain white space or any of . * > / \\", article(kind), kind), fix
+	case strings.Contains(name, template):
+		return fmt.Sprintf("the name of %s %s can't contain {{", article(kind), kind), fmt.Sprintf("use letters, digits, - and _, such as %q", strings.Trim(strings.NewReplacer("{", "", "}", "").Replace(name), "_"))
 	case kind == "account" && reserved[name]:
 		return fmt.Sprintf("account %q is reserved", name), "choose another name"
 	}

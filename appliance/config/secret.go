@@ -72,11 +72,14 @@ func (s Secret) Reveal() (string, error) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", secretFault(fmt.Errorf("read secret: %w", err), "let the user that runs holdfast read it")
+		return "", secretFault(fmt.Errorf("read secret: %w", err), "let the user that runs holdfast read it, and check as that user")
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if text == "" {
 		return "", secretFault(fmt.Errorf("read secret %s: the file is empty", path), "write the secret into it")
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", secretFault(fmt.Errorf("read secret %s: there is only white space in the file", path), "write the secret into it")
 	}
 	return text, nil
 }

@@ -71,6 +71,7 @@ type source struct {
 	values map[string]any
 	at     map[string]diag.Pos
 	keyAt  map[string]diag.Pos // of the key itself, for errors about the key
+	keysAt map[string]diag.Pos // of a value that is a set of keys: at has its name
 	place  place
 }
 
@@ -78,24 +79,7 @@ type source struct {
 type place func(line, col int) diag.Pos
 
 func newSource(pl place) *source {
-	return &source{values: map[string]any{}, at: map[string]diag.Pos{}, keyAt: map[string]diag.Pos{}, place: pl}
-}
-
-// inFile is the place in a file: positions count bytes, YAML counts characters.
-func inFile(file string, text []byte) place {
-	lines := strings.Split(string(text), "\n")
-	return func(line, col int) diag.Pos {
-		pos := diag.Pos{File: file, Line: min(max(line, 1), len(lines)), Col: max(col, 1)}
-		chars := 1
-		for i := range lines[pos.Line-1] {
-			if chars == col {
-				pos.Col = i + 1
-				break
-			}
-			chars++
-		}
-		return pos
-	}
+	return &source{values: map[string]any{}, at: map[string]diag.Pos{}, keyAt: map[string]diag.Pos{}, keysAt: map[string]diag.Pos{}, place: pl}
 }
 
 func readFile(name string) ([]byte, error) {
@@ -115,6 +99,10 @@ func readFile(name string) ([]byte, error) {
 // everything that YAML allows and a configuration file should not have. It
 // returns nil when nothing could be read.
 func parse(text []byte, pl place, base path, l *diag.List) *source {
+	if p, bad := notText(text, pl); bad {
+		*l = append(*l, p)
+		return nil
+	}
 	s := newSource(pl)
 	dec := yaml.NewDecoder(strings.NewReader(string(text)))
 	var doc yaml.Node
@@ -139,8 +127,17 @@ func parse(text []byte, pl place, base path, l *diag.List) *source {
 		s.add(l, root, base, diag.CodeSyntax, "not a set of keys", "write keys, each with a colon after it; `holdfast init` writes an example")
 		return nil
 	}
+	if root.Style&yaml.TaggedStyle != 0 {
+		s.tagged(l, root, base)
+	}
 	s.values = s.object(root, base, l)
 	return s
+}
+
+// tagged refuses a YAML tag: it would change what a value is, or say something
+// that nobody reads.
+func (s *source) tagged(l *diag.List, n *yaml.Node, p path) {
+	s.add(l, n, p, diag.CodeSyntax, "tag "+n.Tag, "remove the tag; text that looks like something else goes in quotes")
 }
 
 func (s *source) pos(n *yaml.Node) diag.Pos { return s.place(n.Line, n.Column) }
@@ -160,15 +157,20 @@ func (s *source) object(n *yaml.Node, p path, l *diag.List) map[string]any {
 			continue
 		}
 		at := p.with(k.Value)
+		if k.Style&yaml.TaggedStyle != 0 {
+			s.tagged(l, k, at)
+			continue
+		}
 		if line, dup := seen[k.Value]; dup {
 			s.add(l, k, at, diag.CodeDuplicate, fmt.Sprintf("key %q stands here a second time, first in line %d", k.Value, line), "keep one of the two")
 			continue
 		}
-		seen[k.Value] = s.pos(k).Line
-		s.keyAt[at.id()] = s.pos(k)
-		s.at[at.id()] = s.pos(v)
+		name, content := s.pos(k), s.pos(v) // in this order: place only goes forward fast
+		seen[k.Value] = name.Line
+		s.keyAt[at.id()], s.at[at.id()] = name, content
 		if v.Kind == yaml.MappingNode {
-			s.at[at.id()] = s.pos(k) // its name says more than the first key in it
+			s.at[at.id()] = name // it says more than the first key below it
+			s.keysAt[at.id()] = content
 		}
 		if v, ok := s.value(v, at, l); ok {
 			m[k.Value] = v
@@ -180,6 +182,10 @@ func (s *source) object(n *yaml.Node, p path, l *diag.List) map[string]any {
 // value converts one node; false when it was reported and has to be left out.
 // Null is kept as nil: what it means depends on the key.
 func (s *source) value(n *yaml.Node, p path, l *diag.List) (any, bool) {
+	if n.Style&yaml.TaggedStyle != 0 {
+		s.tagged(l, n, p)
+		return nil, false
+	}
 	switch n.Kind {
 	case yaml.MappingNode:
 		return s.object(n, p, l), true
@@ -187,7 +193,8 @@ func (s *source) value(n *yaml.Node, p path, l *diag.List) (any, bool) {
 		list, whole := make([]any, len(n.Content)), true
 		for i, c := range n.Content {
 			at := p.with(item(i))
-			s.at[at.id()], s.keyAt[at.id()] = s.pos(c), s.pos(c)
+			pos := s.pos(c)
+			s.at[at.id()], s.keyAt[at.id()] = pos, pos
 			v, ok := s.value(c, at, l)
 			list[i], whole = v, whole && ok
 		}

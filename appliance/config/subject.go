@@ -30,6 +30,9 @@ func checkSubject(s string) error {
 	if strings.ContainsAny(s, " \t\r\n\f\x00") {
 		return wrong(fmt.Sprintf("subject %q has white space in it", s), fix)
 	}
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return wrong(fmt.Sprintf("subject %q has a control character in it", s), fix)
+	}
 	tokens := strings.Split(s, ".")
 	for i, t := range tokens {
 		if t == "" {
@@ -52,9 +55,11 @@ func (*Subject) kind() string { return "subject" }
 // found without comparing all pairs.
 type subjectTree[T any] struct {
 	below map[string]*subjectTree[T]
-	here  []T // of the subjects that end here
+	here  *T // of the subject that ends here
 }
 
+// insert keeps one value for a subject, the first: who asks for collisions wants
+// the first of all, and thousands of equal subjects stay cheap.
 func (t *subjectTree[T]) insert(s Subject, v T) {
 	for token := range strings.SplitSeq(string(s), ".") {
 		next := t.below[token]
@@ -67,7 +72,9 @@ func (t *subjectTree[T]) insert(s Subject, v T) {
 		}
 		t = next
 	}
-	t.here = append(t.here, v)
+	if t.here == nil {
+		t.here = &v
+	}
 }
 
 // collide calls found for every subject in the tree that collides with s.
@@ -77,8 +84,8 @@ func (t *subjectTree[T]) collide(s Subject, found func(T)) {
 
 func (t *subjectTree[T]) match(tokens []string, found func(T)) {
 	if len(tokens) == 0 {
-		for _, v := range t.here {
-			found(v)
+		if t.here != nil {
+			found(*t.here)
 		}
 		return
 	}
@@ -107,8 +114,8 @@ func (t *subjectTree[T]) match(tokens []string, found func(T)) {
 }
 
 func (t *subjectTree[T]) all(found func(T)) {
-	for _, v := range t.here {
-		found(v)
+	if t.here != nil {
+		found(*t.here)
 	}
 	for _, next := range t.below {
 		next.all(found)

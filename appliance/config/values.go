@@ -4,7 +4,6 @@ package config
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -43,48 +42,53 @@ func shown(raw any) string {
 // Duration is a time span, written with units: 30s, 5m, 12h, 7d.
 type Duration time.Duration
 
+const durationForm = "write a number and a unit, such as 500ms, 30s, 5m, 12h or 7d"
+
 var days = regexp.MustCompile(`^(\d+(?:\.\d+)?)d(.*)$`)
 
 func (d *Duration) set(raw any) error {
-	const fix = "write a number and a unit, such as 500ms, 30s, 5m, 12h or 7d"
 	s, ok := raw.(string)
 	if !ok {
-		return wrong(fmt.Sprintf("%v has no unit", raw), fix)
+		return wrong(fmt.Sprintf("%v has no unit", raw), durationForm)
 	}
-	v, err := parseDuration(s)
+	v, err := ParseDuration(s)
 	if err != nil {
-		return wrong(fmt.Sprintf("%q is not a duration", s), fix)
-	}
-	if v < 0 {
-		return wrong(fmt.Sprintf("%q is negative", s), fix)
+		return err
 	}
 	*d = Duration(v)
 	return nil
 }
 
-func parseDuration(s string) (time.Duration, error) {
-	var total time.Duration
+// spelled is what a duration without days looks like, whatever its length.
+var spelled = regexp.MustCompile(`^[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$`)
+
+// ParseDuration reads a time span as it is written in the configuration: as
+// time.ParseDuration does, but with days (7d, 1d12h) and never negative. Its
+// error has a hint.
+func ParseDuration(s string) (time.Duration, error) {
+	span, rest := time.Duration(0), s
+	tooLong := wrong(fmt.Sprintf("%q is too long", s), "write a time below 106751d")
 	if m := days.FindStringSubmatch(s); m != nil {
 		n, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			return 0, err
+		if err != nil || n > math.MaxInt64/float64(24*time.Hour) {
+			return 0, tooLong
 		}
-		if n > math.MaxInt64/float64(24*time.Hour) {
-			return 0, errors.New("too long")
-		}
-		total = time.Duration(n * float64(24*time.Hour))
-		if s = m[2]; s == "" {
-			return total, nil
-		}
-		if s[0] == '-' || s[0] == '+' {
-			return 0, errors.New("a sign inside")
+		span, rest = time.Duration(n*float64(24*time.Hour)), m[2]
+		if rest == "" {
+			return span, nil
 		}
 	}
-	rest, err := time.ParseDuration(s)
-	if err == nil && rest > math.MaxInt64-total {
-		return 0, errors.New("too long")
+	signed := rest != s && strings.ContainsAny(rest[:1], "+-")
+	d, err := time.ParseDuration(rest)
+	switch {
+	case !signed && err != nil && spelled.MatchString(rest), err == nil && d > math.MaxInt64-span:
+		return 0, tooLong
+	case err != nil || signed:
+		return 0, wrong(fmt.Sprintf("%q is not a duration", s), durationForm)
+	case d < 0:
+		return 0, wrong(fmt.Sprintf("%q is negative", s), durationForm)
 	}
-	return total + rest, err
+	return span + d, nil
 }
 
 func (d *Duration) api() any   { return json.Number(strconv.FormatInt(int64(*d), 10)) }

@@ -21,6 +21,7 @@ type walker struct {
 	problems *diag.List
 	pos      func(p path) diag.Pos // of the value
 	keyPos   func(p path) diag.Pos // of the key
+	keysPos  func(p path) diag.Pos // of the value, where that is a set of keys
 	base     string                // directory that relative paths start from
 	refused  map[string]bool       // keys that were left out
 	later    int                   // above 0 inside a block that was reported as a whole
@@ -55,13 +56,17 @@ func (w *walker) walk(n *node, raw any, p path) (any, bool) {
 	case shapeList:
 		return w.list(n, raw, p)
 	case shapeFree:
-		return raw, true
+		_, ok := raw.(map[string]any)
+		return raw, ok // of a later version: reported already
 	}
 	return w.leaf(n, raw, p)
 }
 
 // off reports whether a value of a later version's key switches nothing on.
 func (n *node) off(raw any) bool {
+	if n.shape == shapeFree {
+		return false // nothing is known of such a block, not even what an empty one asks for
+	}
 	switch v := raw.(type) {
 	case bool:
 		return !v
@@ -101,6 +106,7 @@ func (w *walker) object(n *node, m map[string]any, p path) map[string]any {
 		if n.shape == shapeMap && n.names != "" {
 			if what, fix := checkName(n.names, name); what != "" {
 				w.report(w.keyPos(at), at, diag.CodeName, what, fix)
+				w.walk(c, m[name], at) // what is below it can be wrong, too
 				continue
 			}
 		}
@@ -152,7 +158,7 @@ func keysOf(n *node) string {
 func (w *walker) list(n *node, raw any, p path) (any, bool) {
 	items, ok := raw.([]any)
 	if !ok {
-		w.report(w.pos(p), p, diag.CodeType, shown(raw)+" is not a list", "write [a, b], or one line with - for each item")
+		w.report(w.misplaced(raw, p), p, diag.CodeType, shown(raw)+" is not a list", "write [a, b], or one line with - for each item")
 		return nil, false
 	}
 	out := make([]any, 0, len(items))
@@ -175,10 +181,11 @@ func (w *walker) leaf(n *node, raw any, p path) (any, bool) {
 		if _, text := raw.(string); !text {
 			code = diag.CodeType
 		}
+		pos := w.misplaced(raw, p)
 		if _, keys := raw.(map[string]any); keys && p.id() == natsKey {
-			fix = "write `nats: |` and the keys below it, indented"
+			pos, fix = w.keyPos(p), "write `nats: |` and the keys below it, indented"
 		}
-		w.report(w.pos(p), p, code, err.Error(), fix)
+		w.report(pos, p, code, err.Error(), fix)
 		w.hide(n)
 		return nil, false
 	}
@@ -192,6 +199,14 @@ func (w *walker) leaf(n *node, raw any, p path) (any, bool) {
 		return "file:" + w.absolute(strings.TrimPrefix(text, "file:")), true
 	}
 	return raw, true
+}
+
+// misplaced is the place of a value that is of the wrong kind.
+func (w *walker) misplaced(raw any, p path) diag.Pos {
+	if _, keys := raw.(map[string]any); keys {
+		return w.keysPos(p)
+	}
+	return w.pos(p)
 }
 
 func (w *walker) absolute(file string) string {

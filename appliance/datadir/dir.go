@@ -24,7 +24,9 @@ const (
 	credsName    = "creds"
 	resolverName = "resolver"
 	tlsName      = "tls"
-	socketName   = "admin.sock"
+	// usedName marks a directory whose message store was in use.
+	usedName   = "STORE"
+	socketName = "admin.sock"
 	// storeName is what nats-server appends to its store_dir.
 	storeName = "jetstream"
 	// lostAndFound is made by mkfs in the root of a volume.
@@ -112,6 +114,9 @@ func (d *Dir) prepare(o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := d.refuseLostStore(); err != nil {
+		return err
+	}
 	if err := removeLeftovers(d.path, d.CredsDir(), d.TLSDir()); err != nil {
 		return err
 	}
@@ -132,6 +137,33 @@ func (d *Dir) prepare(o Options) error {
 	d.stamp = s
 	// After the stamp: a directory with files but no stamp is refused.
 	return d.makeOwnDirs()
+}
+
+// refuseLostStore finds a message store that is gone, such as a volume that was
+// not mounted: a node on an empty store would take messages that the real one
+// never sees.
+func (d *Dir) refuseLostStore() error {
+	mark := filepath.Join(d.path, usedName)
+	if _, err := os.Lstat(mark); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	stored, err := storedAccounts(d.path)
+	if err != nil || len(stored) > 0 {
+		return err
+	}
+	return diag.FailPermanently(diag.CodeStoreGone,
+		fmt.Errorf("data directory %s: the message store was in use, and %s is empty or gone", d.path, filepath.Join(d.path, storeName)),
+		fmt.Sprintf("mount its volume, or restore it from a backup; to start without the messages: `rm %s`", quoteForShell(mark)))
+}
+
+// MarkUsed notes that the message store is in use, so that a later start without
+// it is refused. It is called once the store exists.
+func (d *Dir) MarkUsed() error {
+	mark := filepath.Join(d.path, usedName)
+	if _, err := os.Lstat(mark); err == nil {
+		return nil
+	}
+	return WriteFile(mark, []byte("The message store of this directory is in use; see docs/errors.md, HF2012.\n"), 0o600)
 }
 
 // makeOwnDirs creates what holds keys, for the node alone. They are on disk

@@ -54,6 +54,7 @@ const (
 	CodeForeignDir    Code = "HF2009"
 	CodeNameChanged   Code = "HF2010"
 	CodeIdentityWrite Code = "HF2011"
+	CodeStoreGone     Code = "HF2012"
 )
 
 // HF21xx: the engine.

@@ -6,22 +6,58 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 )
+
+// mostShown is how many problems Print writes out: who corrects a hundred checks again.
+const mostShown = 100
 
 // Source returns the text of a file that a problem points into, or nil.
 type Source func(file string) []byte
 
-// Print writes every problem in the list with its source line, a caret under
-// the column and the fix.
+// Print writes the problems in the list with their source lines, a caret under
+// the column and the fix. Of a long list it counts what it leaves out.
 func Print(w io.Writer, l List, src Source) {
-	hidden := hiddenFrom(l)
-	for i, p := range l {
+	shown := mostUrgent(l)
+	lines := excerpts{src: src, hidden: hiddenFrom(l), files: map[string][]string{}, ready: map[Pos][]rune{}}
+	for i, p := range shown {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		printOne(w, p, src, hidden[lineOf(p)])
+		lines.print(w, p)
 	}
+	if n := len(l) - len(shown); n > 0 {
+		fmt.Fprintf(w, "\n… and %s more\n", thousands(n))
+	}
+}
+
+// mostUrgent bounds the list and keeps its order: warnings give way to errors.
+func mostUrgent(l List) List {
+	if len(l) <= mostShown {
+		return l
+	}
+	warnings := max(mostShown-l.Errors(), 0)
+	shown := make(List, 0, mostShown)
+	for _, p := range l {
+		if len(shown) == mostShown {
+			break
+		}
+		if p.Severity == Warning {
+			if warnings == 0 {
+				continue
+			}
+			warnings--
+		}
+		shown = append(shown, p)
+	}
+	return shown
+}
+
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // hiddenFrom is the column from which each line is hidden: another problem in
@@ -37,60 +73,3 @@ func hiddenFrom(l List) map[Pos]int {
 }
 
 func lineOf(p Problem) Pos { return Pos{File: p.Pos.File, Line: p.Pos.Line} }
-
-func printOne(w io.Writer, p Problem, src Source, hiddenFrom int) {
-	fmt.Fprintf(w, "%s: %s [%s]\n", p.Severity, p, p.Code)
-	if line, ok := sourceLine(p.Pos, src, hiddenFrom); ok {
-		no := strconv.Itoa(p.Pos.Line)
-		fmt.Fprintf(w, "  %5s | %s\n", no, line)
-		if caret, ok := caretUnder(line, p.Pos.Col); ok {
-			fmt.Fprintf(w, "  %5s | %s\n", "", caret)
-		}
-	}
-	if p.Fix != "" {
-		fmt.Fprintf(w, "  fix: %s\n", p.Fix)
-	}
-}
-
-func sourceLine(at Pos, src Source, hiddenFrom int) (string, bool) {
-	if src == nil || at.File == "" || at.Line < 1 {
-		return "", false
-	}
-	lines := strings.Split(string(src(at.File)), "\n")
-	if at.Line > len(lines) {
-		return "", false
-	}
-	line := strings.TrimRight(lines[at.Line-1], "\r")
-	if strings.TrimSpace(line) == "" {
-		return "", false
-	}
-	if hiddenFrom > 0 {
-		line = hideFrom(line, hiddenFrom)
-	}
-	return redact(printable(line)), true
-}
-
-// printable keeps a configuration file from talking to the terminal: control
-// characters other than tab are shown as '?'.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\t' && (r < ' ' || r == 0x7f) {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
-// caretUnder keeps tabs, so that the caret lines up whatever the tab width is.
-func caretUnder(line string, col int) (string, bool) {
-	if col < 1 || col > len(line)+1 {
-		return "", false
-	}
-	pad := strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return '\t'
-		}
-		return ' '
-	}, line[:col-1])
-	return pad + "^", true
-}

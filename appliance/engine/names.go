@@ -41,8 +41,16 @@ func (n Names) translate(text string) string {
 	if n.Account == nil || len(text) < 56 {
 		return text
 	}
-	return regexp.MustCompile(`\bA[A-Z2-7]{55}\b`).ReplaceAllStringFunc(text, n.name)
+	// In a path the key stays, for that is what the directory is called.
+	return accountKey.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasPrefix(found, "/") {
+			return found
+		}
+		return n.name(found)
+	})
 }
+
+var accountKey = regexp.MustCompile(`/?\bA[A-Z2-7]{55}\b`)
 
 // claims is what the engine reads out of JWTs.
 type claims struct {

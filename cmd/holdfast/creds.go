@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
@@ -37,7 +38,11 @@ func newCredsCmd(std stdio, g *globals) *cobra.Command {
 func asked(c *cobra.Command, g *globals, do func(ctx context.Context, node *admin.Client) error) error {
 	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
 	defer cancel()
-	return do(ctx, g.client())
+	node, err := g.client()
+	if err != nil {
+		return err
+	}
+	return do(ctx, node)
 }
 
 func newCredsListCmd(std stdio, g *globals) *cobra.Command {
@@ -151,7 +156,7 @@ func newCredsExportCmd(std stdio, g *globals) *cobra.Command {
 }
 
 func newCredsRotateCmd(std stdio, g *globals) *cobra.Command {
-	var overlap time.Duration
+	var overlapText string
 	cmd := &cobra.Command{
 		Use:   "rotate ACCOUNT/USER",
 		Short: "Make new credentials; the old ones end now, or after --overlap [changes state]",
@@ -162,20 +167,49 @@ func newCredsRotateCmd(std stdio, g *globals) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				overlap, err := config.ParseDuration(overlapText)
+				if err != nil {
+					return diag.Fail(diag.CodeUsage, fmt.Errorf("--overlap %q is not a duration", overlapText), "write a number and a unit, such as 24h or 7d")
+				}
 				if err := node.ChangeUser(ctx, admin.CredsRotate, account, user, overlap); err != nil {
 					return err
 				}
+				// Asked for and done are not the same: those of a revoked user end at once.
+				until, err := retiring(ctx, node, account, user)
+				if err != nil {
+					return err
+				}
 				old := "the old ones no longer work"
-				if overlap > 0 {
-					old = fmt.Sprintf("the old ones work for another %v", overlap)
+				if !until.IsZero() {
+					old = "the old ones work until " + until.Local().Format(time.DateTime)
 				}
 				fmt.Fprintf(std.out, "%s has new credentials, %s; print the new ones with: holdfast creds show %s\n", args[0], old, args[0])
 				return nil
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&overlap, "overlap", 0, "how long the old credentials work on, such as 24h")
+	cmd.Flags().StringVar(&overlapText, "overlap", "0s", "how long the old credentials work on: `TIME`, such as 24h or 7d")
 	return cmd
+}
+
+// retiring is when the last of a user's old keys ends; zero when none is let in.
+func retiring(ctx context.Context, node *admin.Client, account, user string) (time.Time, error) {
+	users, err := node.Users(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var last time.Time
+	for _, u := range users {
+		if u.Account != account || u.User != user {
+			continue
+		}
+		for _, r := range u.Retiring {
+			if r.Until.After(last) {
+				last = r.Until
+			}
+		}
+	}
+	return last, nil
 }
 
 func newCredsRevokeCmd(std stdio, g *globals) *cobra.Command {

@@ -52,7 +52,10 @@ func newCredsRestoreCmd(std stdio, g *globals) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("read backup: %w", err)
 			}
-			dir := g.nodeDir()
+			dir, err := g.nodeDir()
+			if err != nil {
+				return err
+			}
 			if err := appliance.RestoreIdentity(dir, data, force, version); err != nil {
 				return err
 			}

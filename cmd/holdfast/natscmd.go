@@ -86,7 +86,11 @@ func runNATS(ctx context.Context, std stdio, g *globals, own natsArgs, args []st
 	if command := selected(app, args); command != nil {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		login, err := g.client().Login(ctx, own.account, own.user, needsSystem(command))
+		node, err := g.client()
+		if err != nil {
+			return err
+		}
+		login, err := node.Login(ctx, own.account, own.user, needsSystem(command))
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 
 	"github.com/holdfast-mq/holdfast/appliance"
@@ -33,23 +34,35 @@ func (g *globals) load(file string) (*config.Config, diag.List) {
 
 // client finds the node that a verb means: the one of --data-dir, of the
 // named file, the starter's in this directory, or the installed one.
-func (g *globals) client() *admin.Client {
-	return admin.NewClient(appliance.FindSocket(g.nodeDir()))
+func (g *globals) client() (*admin.Client, error) {
+	dir, err := g.nodeDir()
+	if err != nil {
+		return nil, err
+	}
+	return admin.NewClient(appliance.FindSocket(dir)), nil
 }
 
-func (g *globals) nodeDir() string {
+func (g *globals) nodeDir() (string, error) {
 	file := g.configFile()
 	switch {
 	case g.dataDir != "":
-		return g.dataDir
+		return g.dataDir, nil
 	case file == "" && exists(starterDir):
-		return starterDir
+		return starterDir, nil
 	case file == "" && exists(packagedConfig):
 		file = packagedConfig
 	}
-	// A file with a mistake in it still says where its node is.
-	cfg, _ := g.load(file)
-	return cfg.Node.DataDir
+	cfg, problems := g.load(file)
+	for _, p := range problems {
+		// A mistake elsewhere in the file does not hide which node is meant. A file
+		// that can't be read names none: taking the default directory instead would
+		// act on the installed node.
+		unread := p.Code == diag.CodeUnreadable || p.Code == diag.CodeSyntax || p.Path == "node" || p.Path == "node.data_dir"
+		if p.Severity == diag.Error && unread {
+			return "", diag.FailPermanently(p.Code, fmt.Errorf("find the node: %s", p), p.Fix)
+		}
+	}
+	return cfg.Node.DataDir, nil
 }
 
 func exists(path string) bool {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +34,21 @@ type stdio struct {
 	err io.Writer
 }
 
+// checkedWriter remembers the first write that went wrong: most of what is
+// printed is for people, and nobody looks at each line's error.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
 // exitError ends with a code after everything was said already.
 type exitError int
 
@@ -42,17 +58,23 @@ func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 func run(args []string, std stdio) int {
 	var g globals
 	entered := false
+	out := &checkedWriter{w: std.out}
+	std.out = out
 	root := newRoot(std, &g, &entered)
 	root.SetArgs(args)
-	err := root.Execute()
+	verb, err := root.ExecuteC()
 	var code exitError
 	switch {
+	case err == nil && out.err != nil && !errors.Is(out.err, syscall.EPIPE):
+		// Half an answer must not look like a whole one to a script.
+		fmt.Fprintf(std.err, "holdfast: write the answer: %v\n", out.err)
+		return exitFailed
 	case err == nil:
 		return exitOK
 	case errors.As(err, &code):
 		return int(code)
 	case !entered: // cobra refused the words before a verb ran
-		fmt.Fprintf(std.err, "holdfast: %v\nhint: see `holdfast --help`\n", firstLine(err))
+		fmt.Fprintf(std.err, "holdfast: %v\nhint: see `%s --help`\n", firstLine(err), verb.CommandPath())
 		return exitUsage
 	}
 	g.printError(std, err)

@@ -36,15 +36,14 @@ func newRunCmd(std stdio, g *globals) *cobra.Command {
 }
 
 func runNode(std stdio, g *globals, unsafe bool) error {
+	drain, now, stop := service.Signals(context.Background())
+	defer stop()
 	file := g.configFile()
 	cfg, problems := g.load(file)
 	if err := problems.Err(); err != nil {
 		printProblems(std, g, cfg, problems)
 		return exitError(exitPermanent)
 	}
-	drain, now, stop := service.Signals(context.Background())
-	defer stop()
-
 	var node *appliance.Appliance
 	o := appliance.Options{
 		Config:   cfg,

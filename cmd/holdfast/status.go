@@ -31,7 +31,11 @@ func newStatusCmd(std stdio, g *globals) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
 			defer cancel()
-			s, err := g.client().Status(ctx)
+			node, err := g.client()
+			if err != nil {
+				return err
+			}
+			s, err := node.Status(ctx)
 			if err != nil {
 				return err
 			}
