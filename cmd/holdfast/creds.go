@@ -169,7 +169,7 @@ func newCredsRotateCmd(std stdio, g *globals) *cobra.Command {
 				}
 				overlap, err := config.ParseDuration(overlapText)
 				if err != nil {
-					return diag.Fail(diag.CodeUsage, fmt.Errorf("--overlap %q is not a duration", overlapText), "write a number and a unit, such as 24h or 7d")
+					return diag.Fail(diag.CodeUsage, fmt.Errorf("read --overlap: %w", err), "write a number and a unit, such as 24h or 7d")
 				}
 				if err := node.ChangeUser(ctx, admin.CredsRotate, account, user, overlap); err != nil {
 					return err
