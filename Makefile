@@ -27,17 +27,17 @@ run: build ## run a node on the built-in starter, data in ./holdfast-data
 test: lint cross test-unit test-race test-process ## everything that CI requires
 
 test-unit: ## unit, golden, command line and engine tests
-	$(TOOL) gotestsum --format pkgname --hide-summary=output -- -timeout 10m ./...
+	$(TOOL) gotestsum --format pkgname -- -timeout 10m ./...
 
 test-race: ## the packages that share state, under the race detector
 ifeq ($(RACE),)
 	@echo 'skipping: race detector (needs a C compiler)'
 else
-	$(TOOL) gotestsum --format pkgname --hide-summary=output,skipped -- $(RACE) -timeout 15m $(RACY)
+	$(TOOL) gotestsum --format pkgname --hide-summary=skipped -- $(RACE) -timeout 15m $(RACY)
 endif
 
 test-process: build ## the built binary: kill -9, full disk, two at once
-	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(TOOL) gotestsum --format pkgname --hide-summary=output -- -tags process -timeout 15m -run '^TestProcess' ./cmd/holdfast
+	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(TOOL) gotestsum --format pkgname -- -tags process -timeout 15m -run '^TestProcess' ./cmd/holdfast
 
 lint: ## formatting, vet, linters
 	@test -z "$$(gofmt -l appliance bootstrap cmd packaging systemd)" || { echo "not gofmt-clean:"; gofmt -l appliance bootstrap cmd packaging systemd; exit 1; }

@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,7 @@ type node struct {
 	args []string // of run, after the configuration
 	env  []string // besides the basic ones
 	as   *syscall.Credential
+	bin  string // the program, "" for the one under test where it is
 
 	cmd    *exec.Cmd
 	log    *output       // stdout and stderr of all runs
@@ -113,7 +115,7 @@ func (n *node) command(args ...string) *exec.Cmd {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	cmd := exec.Command(path, args...)
+	cmd := exec.Command(cmp.Or(n.bin, path), args...)
 	cmd.Dir = n.home
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.home, "GORACE=atexit_sleep_ms=0"}, n.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.as}

@@ -174,7 +174,12 @@ func TestProcessRefusesADirectoryOfAnotherUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	openUp(t, filepath.Dir(path))
+	// The source tree may be where nobody can't go, so the program is copied.
+	n.bin = filepath.Join(t.TempDir(), "holdfast")
+	if err := os.WriteFile(n.bin, read(t, path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	openUp(t, filepath.Dir(n.bin))
 	openUp(t, n.home)
 	if err := os.Chmod(n.file(), 0o644); err != nil {
 		t.Fatal(err)
