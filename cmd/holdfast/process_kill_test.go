@@ -211,14 +211,24 @@ func checkDelivered(t *testing.T, js jetstream.JetStream, b *books) {
 	var workers sync.WaitGroup
 	c := consumer(t, js, "JOBS", "worker")
 	workers.Go(func() { work(ctx, c, b) })
+	// The consumer's counts and not the stream's: the server writes down that a
+	// message was acknowledged before it removes the message, so a kill between the
+	// two leaves one in the stream that was delivered and acknowledged.
 	eventually(t, patience, func() error {
-		if left := messages(t, js, "JOBS"); left > 0 {
-			return fmt.Errorf("got %d messages left in the work queue, want none", left)
+		info, err := c.Info(t.Context())
+		if err != nil {
+			return err
+		}
+		if info.NumPending > 0 || info.NumAckPending > 0 {
+			return fmt.Errorf("got %d messages to deliver and %d to acknowledge, want none", info.NumPending, info.NumAckPending)
 		}
 		return nil
 	})
 	cancel()
 	workers.Wait()
+	if left := messages(t, js, "JOBS"); left > 0 {
+		t.Logf("%d messages that were acknowledged are still in the work queue", left)
+	}
 	for seq, text := range b.acked["JOBS"] {
 		if b.delivered[text] == 0 {
 			t.Errorf("got acknowledged message %d of the work queue neither stored nor delivered, want one of them: %q", seq, text)
