@@ -93,8 +93,9 @@ func (p pasted) says(t *testing.T, well bool, want string) {
 	}
 }
 
+// Not in parallel with the others: compilers take all there is, and the
+// programs have time limits of their own.
 func TestProcessPastedSnippetsWorkAndShowWhatIsRefused(t *testing.T) {
-	t.Parallel()
 	users := "      old: {permissions: {publish: [\"*.legacy\"]}}\n      mute: {permissions: {subscribe: [x]}}\n"
 	n := newNode(t, who+users).start()
 	tlsNode := newNodeBeyond(t).start()
