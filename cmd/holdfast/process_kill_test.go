@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -211,9 +212,9 @@ func checkDelivered(t *testing.T, js jetstream.JetStream, b *books) {
 	var workers sync.WaitGroup
 	c := consumer(t, js, "JOBS", "worker")
 	workers.Go(func() { work(ctx, c, b) })
-	// The consumer's counts and not the stream's: the server writes down that a
-	// message was acknowledged before it removes the message, so a kill between the
-	// two leaves one in the stream that was delivered and acknowledged.
+	// The consumer's counts and not the stream's: once in many runs a message was
+	// still stored though nothing was left to deliver. Why is not known; checkGhosts
+	// holds that such a message reached a worker, which acknowledged it.
 	eventually(t, patience, func() error {
 		info, err := c.Info(t.Context())
 		if err != nil {
@@ -226,9 +227,7 @@ func checkDelivered(t *testing.T, js jetstream.JetStream, b *books) {
 	})
 	cancel()
 	workers.Wait()
-	if left := messages(t, js, "JOBS"); left > 0 {
-		t.Logf("%d messages that were acknowledged are still in the work queue", left)
-	}
+	checkGhosts(t, js, b)
 	for seq, text := range b.acked["JOBS"] {
 		if b.delivered[text] == 0 {
 			t.Errorf("got acknowledged message %d of the work queue neither stored nor delivered, want one of them: %q", seq, text)
@@ -238,6 +237,31 @@ func checkDelivered(t *testing.T, js jetstream.JetStream, b *books) {
 		if !intact(text) {
 			t.Errorf("got a damaged message delivered: %q", text)
 		}
+	}
+}
+
+// checkGhosts looks at what is stored though the consumer has nothing left: every
+// message of it was delivered to a worker, which tries to acknowledge all it gets.
+func checkGhosts(t *testing.T, js jetstream.JetStream, b *books) {
+	t.Helper()
+	s, err := js.Stream(t.Context(), "JOBS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := s.CachedInfo().State
+	for seq := state.FirstSeq; state.Msgs > 0 && seq <= state.LastSeq; seq++ {
+		m, err := s.GetMsg(t.Context(), seq)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.delivered[string(m.Data)] == 0 {
+			t.Errorf("got message %d stored, not delivered, and not counted as pending, want it delivered: %q", seq, m.Data)
+		}
+		t.Logf("message %d is stored with nothing left to deliver; delivered %d times, acknowledgement confirmed: %t",
+			seq, b.delivered[string(m.Data)], b.done[string(m.Data)])
 	}
 }
 
