@@ -36,7 +36,7 @@ func TestAccountKeepsAnAdminFromOthers(t *testing.T) {
 		}
 	}
 
-	js, err := jetstream.New(boss)
+	js, err := jetstream.New(boss, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,14 +18,14 @@ import (
 // eventually waits until what is true.
 func eventually(t *testing.T, what func() error) {
 	t.Helper()
-	deadline := time.Now().Add(2 * patience)
+	deadline := time.Now().Add(patience)
 	for {
 		err := what()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("got %v after %s, want it to end", err, 2*patience)
+			t.Fatalf("got %v after %s, want it to end", err, patience)
 		}
 		timer := time.NewTimer(10 * time.Millisecond)
 		<-timer.C
@@ -73,7 +73,7 @@ func TestPermissionsChangeLiveWithTheSameCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	js, err := jetstream.New(producerConn)
+	js, err := jetstream.New(producerConn, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func (w *world) gone(t *testing.T, nc *nats.Conn, creds nats.Option) {
 		return nil
 	})
 	nc.Close()
-	if again, err := nats.Connect(w.server.ClientURL(), creds); !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthRevoked) {
+	if again, err := dial(w.server, creds); !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthRevoked) {
 		if err == nil {
 			again.Close()
 		}
@@ -171,7 +171,7 @@ func TestRevokeCutsTheConnectionAndSurvivesARestart(t *testing.T) {
 	more[1].Subjects = []string{"orders.>", "bills.>"}
 	apply(t, w.id, shop(more...))
 	w.server = run(t, w.id)
-	if _, err := nats.Connect(w.server.ClientURL(), creds); !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthRevoked) {
+	if _, err := dial(w.server, creds); !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthRevoked) {
 		t.Errorf("got %v on a new server, want the credentials refused", err)
 	}
 	w.as(t, "shop", "packer")
@@ -184,7 +184,7 @@ func TestRevokeCutsTheConnectionAndSurvivesARestart(t *testing.T) {
 	if _, err := w.js(t, "shop", "checkout").Publish(t.Context(), "orders.1", nil); !errors.Is(err, jetstream.ErrNoStreamResponse) {
 		t.Errorf("got %v, want to be let in, where no stream is", err)
 	}
-	if _, err := nats.Connect(w.server.ClientURL(), creds); err == nil {
+	if _, err := dial(w.server, creds); err == nil {
 		t.Error("got a connection with the old credentials after the rotation, want none")
 	}
 }
@@ -231,7 +231,7 @@ func TestARemovedUserIsOut(t *testing.T) {
 	apply(t, w.id, shop(users...))
 	update(t, w.sys, w.id, "shop")
 	w.as(t, "shop", "packer")
-	if _, err := nats.Connect(w.server.ClientURL(), old); err == nil {
+	if _, err := dial(w.server, old); err == nil {
 		t.Error("got a connection with the old credentials after the user came back, want none")
 	}
 }
@@ -249,7 +249,7 @@ func TestAUserBringsItsOwnKey(t *testing.T) {
 		if strings.Contains(user, "other") {
 			p = otherPair
 		}
-		nc, err := nats.Connect(w.server.ClientURL(), nats.UserJWT(func() (string, error) { return token, nil }, p.Sign))
+		nc, err := dial(w.server, nats.UserJWT(func() (string, error) { return token, nil }, p.Sign))
 		if err != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func (w *world) creds(t *testing.T, account, user string) nats.Option {
 
 func (w *world) js(t *testing.T, account, user string) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(w.as(t, account, user))
+	js, err := jetstream.New(w.as(t, account, user), jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestServerRefusesWhatARoleMustNotDo(t *testing.T) {
 			quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 			creds, inbox := w.creds(t, "shop", user), nats.CustomInboxPrefix(identity.InboxPrefix(user))
 			for _, a := range actions {
-				nc, err := nats.Connect(w.server.ClientURL(), creds, inbox, quiet) // one each, so that one's refusal is not another's
+				nc, err := dial(w.server, creds, inbox, quiet) // one each, so that one's refusal is not another's
 				if err != nil {
 					t.Fatal(err)
 				}

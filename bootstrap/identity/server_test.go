@@ -39,21 +39,29 @@ func run(t *testing.T, id *identity.Identity) *server.Server {
 		t.Fatalf("read server configuration: %v", err)
 	}
 	opts.NoSigs, opts.NoLog = true, true
+	// Its own 2 s for a client to log in are short on a busy machine.
+	opts.AuthTimeout = patience.Seconds()
 	s, err := server.NewServer(opts)
 	if err != nil {
 		t.Fatalf("create server: %v", err)
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server is not ready after 10 s")
+	if !s.ReadyForConnections(patience) {
+		t.Fatalf("the server is not ready after %s", patience)
 	}
 	return s
 }
 
+// dial connects and gives the server time, so that a refusal is none of the
+// client's own.
+func dial(s *server.Server, opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect(s.ClientURL(), append(opts, nats.Timeout(patience))...)
+}
+
 func connect(t *testing.T, s *server.Server, opts ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(s.ClientURL(), opts...)
+	nc, err := dial(s, opts...)
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}
@@ -85,7 +93,7 @@ func with(t *testing.T, s *server.Server, login identity.Login, err error) *nats
 
 func stream(t *testing.T, nc *nats.Conn, name string, maxBytes int64) (nats.JetStreamContext, error) {
 	t.Helper()
-	js, err := nc.JetStream()
+	js, err := nc.JetStream(nats.MaxWait(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +124,7 @@ func TestServerKeepsAccountsApart(t *testing.T) {
 	if _, err := js.Publish("ORDERS.new", []byte("1")); err != nil {
 		t.Fatalf("publish: %v", err)
 	}
-	robot, err := as(t, s, id, "line", "robot").JetStream()
+	robot, err := as(t, s, id, "line", "robot").JetStream(nats.MaxWait(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +133,7 @@ func TestServerKeepsAccountsApart(t *testing.T) {
 	}
 
 	login, err := id.InternalLogin("shop")
-	own, err := with(t, s, login, err).JetStream()
+	own, err := with(t, s, login, err).JetStream(nats.MaxWait(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,14 +156,14 @@ func TestServerAnswersTheSystemLoginOnly(t *testing.T) {
 	apply(t, id, account("shop", "packer"))
 	s := run(t, id)
 	login, err := id.SystemLogin()
-	reply, err := with(t, s, login, err).Request("$SYS.REQ.SERVER.PING", nil, 5*time.Second)
+	reply, err := with(t, s, login, err).Request("$SYS.REQ.SERVER.PING", nil, patience)
 	if err != nil {
 		t.Fatalf("ping servers: %v", err)
 	}
 	if !strings.Contains(string(reply.Data), s.ID()) {
 		t.Errorf("got %s, want the server's id %s in it", reply.Data, s.ID())
 	}
-	if _, err := as(t, s, id, "shop", "packer").Request("$SYS.REQ.SERVER.PING", nil, time.Second); !errors.Is(err, nats.ErrNoResponders) {
+	if _, err := as(t, s, id, "shop", "packer").Request("$SYS.REQ.SERVER.PING", nil, patience); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("got %v for a user's ping, want no responders", err)
 	}
 }
@@ -168,7 +176,7 @@ func TestServerRefusesALoginOfAnotherIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := run(t, open(t, f))
-	nc, err := nats.Connect(s.ClientURL(), nats.UserJWTAndSeed(login.Token, login.Seed.Reveal()))
+	nc, err := dial(s, nats.UserJWTAndSeed(login.Token, login.Seed.Reveal()))
 	if !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("got %v, want an authorization violation", err)
 	}
@@ -217,7 +225,7 @@ func TestServerEnforcesLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if nc, err := nats.Connect(s.ClientURL(), nats.UserJWTAndSeed(creds.Token, creds.Seed.Reveal())); err == nil {
+	if nc, err := dial(s, nats.UserJWTAndSeed(creds.Token, creds.Seed.Reveal())); err == nil {
 		nc.Close()
 		t.Error("got a second connection, want it refused")
 	}
@@ -281,7 +289,7 @@ func TestAnAccountLimitReservesItsSizeOnce(t *testing.T) {
 func update(t *testing.T, nc *nats.Conn, id *identity.Identity, account string) {
 	t.Helper()
 	public, _ := id.PublicKey(account)
-	reply, err := nc.Request("$SYS.REQ.CLAIMS.UPDATE", []byte(id.Trust().Preload[public]), 5*time.Second)
+	reply, err := nc.Request("$SYS.REQ.CLAIMS.UPDATE", []byte(id.Trust().Preload[public]), patience)
 	if err != nil {
 		t.Fatalf("update claims: %v", err)
 	}
