@@ -26,13 +26,13 @@ func TestRevocationIsLiveAndSurvivesAnOlderPreload(t *testing.T) {
 	e := started(t, r, s, nil)
 	login, user := r.login(t, "shop")
 	gone := make(chan struct{}, 1)
-	if _, err := nats.Connect("", nats.InProcessServer(e), login, nats.NoReconnect(),
+	if _, err := nats.Connect("", nats.InProcessServer(e), login, nats.NoReconnect(), nats.Timeout(patience),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(func(*nats.Conn) { gone <- struct{}{} })); err != nil {
 		t.Fatal(err)
 	}
 
 	revoked := r.account(t, "shop", func(c *jwt.AccountClaims) { c.Revoke(user) })
-	reply, err := connect(t, r, e, "SYS").Request("$SYS.REQ.CLAIMS.UPDATE", []byte(revoked), 10*time.Second)
+	reply, err := connect(t, r, e, "SYS").Request("$SYS.REQ.CLAIMS.UPDATE", []byte(revoked), patience)
 	if err != nil || !strings.Contains(string(reply.Data), `"code":200`) {
 		t.Fatalf("got %v, %v, want the update taken", reply, err)
 	}
@@ -48,7 +48,7 @@ func TestRevocationIsLiveAndSurvivesAnOlderPreload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if nc, err := nats.Connect("nats://"+addr.String(), login, nats.NoReconnect()); err == nil {
+	if nc, err := nats.Connect("nats://"+addr.String(), login, nats.NoReconnect(), nats.Timeout(patience)); err == nil {
 		nc.Close()
 		t.Error("got a connection for the revoked user after a restart")
 	}

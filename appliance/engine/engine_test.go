@@ -140,6 +140,10 @@ func (r *realm) settings(t *testing.T) Settings {
 	return s
 }
 
+// patience only bounds a hang: what works takes nothing like it, on a busy
+// machine either.
+const patience = 30 * time.Second
+
 // logged collects log records.
 type logged struct {
 	mu    sync.Mutex
@@ -197,7 +201,7 @@ func started(t *testing.T, r *realm, s Settings, h slog.Handler) *Engine {
 func connect(t *testing.T, r *realm, e *Engine, account string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
 	login, _ := r.login(t, account)
-	nc, err := nats.Connect("", append([]nats.Option{nats.InProcessServer(e), login, nats.NoReconnect()}, opts...)...)
+	nc, err := nats.Connect("", append([]nats.Option{nats.InProcessServer(e), login, nats.NoReconnect(), nats.Timeout(patience)}, opts...)...)
 	if err != nil {
 		t.Fatalf("connect in process: %v", err)
 	}
@@ -210,7 +214,7 @@ func fill(t *testing.T, r *realm, e *Engine, account string, streams, messages i
 	t.Helper()
 	nc := connect(t, r, e, account)
 	defer nc.Close()
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +235,7 @@ func fill(t *testing.T, r *realm, e *Engine, account string, streams, messages i
 // eventually polls until check returns nil.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

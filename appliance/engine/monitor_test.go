@@ -82,7 +82,7 @@ func TestMonitorShowsNoTokenAndNoArgument(t *testing.T) {
 		t.Fatal(err)
 	}
 	bearer := nats.UserJWT(func() (string, error) { return token, nil }, func([]byte) ([]byte, error) { return nil, nil })
-	nc, err := nats.Connect("", nats.InProcessServer(e), bearer)
+	nc, err := nats.Connect("", nats.InProcessServer(e), bearer, nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestStartKeepsTheClientPortClosedUntilItIsOpened(t *testing.T) {
 		t.Errorf("got address %s, want %s", got, s.clientAddr())
 	}
 	login, _ := r.login(t, "shop")
-	nc, err := nats.Connect("nats://"+addr.String(), login)
+	nc, err := nats.Connect("nats://"+addr.String(), login, nats.Timeout(patience))
 	if err != nil {
 		t.Fatalf("connect to the open port: %v", err)
 	}

@@ -144,7 +144,7 @@ func TestStreamsOfAnAccountRecoverInParallel(t *testing.T) {
 		both.Done()
 		select {
 		case <-met:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Error("got streams recovered one after the other, want them in parallel")
 		}
 	}})

@@ -96,7 +96,7 @@ func TestStartGivesUpWhenItsContextEnds(t *testing.T) {
 	}
 
 	third := started(t, r, s, nil)
-	js, err := jetstream.New(connect(t, r, third, "shop"))
+	js, err := jetstream.New(connect(t, r, third, "shop"), jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

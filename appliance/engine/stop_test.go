@@ -24,7 +24,7 @@ func TestDrainTellsClientsAndThenSendsThemAway(t *testing.T) {
 	told := make(chan struct{}, 2)
 	gone := make(chan struct{}, 2)
 	opts := []nats.Option{
-		nats.NoReconnect(),
+		nats.NoReconnect(), nats.Timeout(patience),
 		nats.LameDuckModeHandler(func(*nats.Conn) {
 			if err := e.Health(); err != nil {
 				t.Errorf("got health %v while clients are sent away, want none", err)
@@ -75,7 +75,7 @@ func TestDrainStopsAtOnceWhenItsContextEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	login, _ := r.login(t, "shop")
-	if _, err := nats.Connect("nats://"+addr.String(), login, nats.NoReconnect(),
+	if _, err := nats.Connect("nats://"+addr.String(), login, nats.NoReconnect(), nats.Timeout(patience),
 		nats.LameDuckModeHandler(func(*nats.Conn) { cancel() })); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 	if err := e.Stop(); diag.CodeOf(err) != diag.CodeStopTimeout {
 		t.Errorf("got %v, want code %s", err, diag.CodeStopTimeout)
 	}
-	e.stopLimit = 20 * time.Second
+	e.stopLimit = patience
 	if err := e.Stop(); err != nil {
 		t.Errorf("got %v from a second Stop, want it to wait for the first", err)
 	}
@@ -136,7 +136,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 
 func waitFor(t *testing.T, c <-chan struct{}, complaint string) {
 	t.Helper()
-	timer := time.NewTimer(20 * time.Second)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-c:
