@@ -22,7 +22,7 @@ func (d dialer) InProcessConn() (net.Conn, error) { return d().InProcessConn() }
 // fetch takes one message and answers it; an empty answer leaves it open.
 func fetch(t *testing.T, nc *nats.Conn, stream, consumer, answer string) {
 	t.Helper()
-	msg, err := nc.Request("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, []byte(`{"batch":1,"expires":5000000000}`), 10*time.Second)
+	msg, err := nc.Request("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, []byte(`{"batch":1,"expires":30000000000}`), patience)
 	if err != nil {
 		t.Fatalf("fetch from %s: %v", consumer, err)
 	}
@@ -32,7 +32,7 @@ func fetch(t *testing.T, nc *nats.Conn, stream, consumer, answer string) {
 	if answer == "" {
 		return
 	}
-	if _, err := nc.Request(msg.Reply, []byte(answer), 10*time.Second); err != nil {
+	if _, err := nc.Request(msg.Reply, []byte(answer), patience); err != nil {
 		t.Fatalf("answer %s: %v", answer, err)
 	}
 }
@@ -40,7 +40,7 @@ func fetch(t *testing.T, nc *nats.Conn, stream, consumer, answer string) {
 // storedAt asks the server when a message was stored.
 func storedAt(t *testing.T, n *node, stream string, seq uint64) time.Time {
 	t.Helper()
-	js, err := connect(t, n, "shop").JetStream()
+	js, err := connect(t, n, "shop").JetStream(nats.MaxWait(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +118,9 @@ func TestOldestInAWorkQueue(t *testing.T) {
 		}
 		return nil
 	})
+	// However late this one is acknowledged, it must not be used up too.
+	call(t, nc, "CONSUMER.CREATE.S.a.s.a", `{"stream_name":"S","action":"update","config":`+
+		`{"name":"a","durable_name":"a","ack_policy":"explicit","filter_subject":"s.a","max_deliver":1,"ack_wait":3600000000000}}`)
 	fetch(t, nc, "S", "a", "+ACK")
 	eventually(t, func() error {
 		s := observe(t, c, "shop").Accounts["shop"].Streams["S"].Consumers["a"].State
