@@ -21,7 +21,7 @@ import (
 func startWithoutJetStream(t *testing.T) (*jetstream.Client, *nats.Conn) {
 	t.Helper()
 	s := run(t, &server.Options{DontListen: true, NoSigs: true, NoLog: true})
-	nc, err := nats.Connect("", nats.InProcessServer(s))
+	nc, err := nats.Connect("", nats.InProcessServer(s), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

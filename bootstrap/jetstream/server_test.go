@@ -127,6 +127,10 @@ func newClient(t *testing.T, n *node) *jetstream.Client {
 	return c
 }
 
+// patience only bounds a hang: what works takes nothing like it, on a busy
+// machine either.
+const patience = 30 * time.Second
+
 // connect is an application's connection.
 func connect(t *testing.T, n *node, account string) *nats.Conn {
 	t.Helper()
@@ -134,7 +138,7 @@ func connect(t *testing.T, n *node, account string) *nats.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect("", nats.InProcessServer(n), nats.UserJWTAndSeed(token, string(seed)))
+	nc, err := nats.Connect("", nats.InProcessServer(n), nats.UserJWTAndSeed(token, string(seed)), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +149,7 @@ func connect(t *testing.T, n *node, account string) *nats.Conn {
 // call is a raw API request by an application, which must succeed.
 func call(t *testing.T, nc *nats.Conn, subject, body string) {
 	t.Helper()
-	msg, err := nc.Request("$JS.API."+subject, []byte(body), 10*time.Second)
+	msg, err := nc.Request("$JS.API."+subject, []byte(body), patience)
 	if err != nil {
 		t.Fatalf("%s: %v", subject, err)
 	}
@@ -157,7 +161,7 @@ func call(t *testing.T, nc *nats.Conn, subject, body string) {
 func publish(t *testing.T, nc *nats.Conn, subjects ...string) {
 	t.Helper()
 	for _, s := range subjects {
-		msg, err := nc.Request(s, []byte("x"), 10*time.Second)
+		msg, err := nc.Request(s, []byte("x"), patience)
 		if err != nil {
 			t.Fatalf("publish to %q: %v", s, err)
 		}
@@ -169,7 +173,7 @@ func publish(t *testing.T, nc *nats.Conn, subjects ...string) {
 
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		err := check()
 		if err == nil {
