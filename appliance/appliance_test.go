@@ -40,6 +40,10 @@ accounts:
       checkout: {}
 `
 
+// patience only bounds a hang: what works takes nothing like it, on a busy
+// machine either.
+const patience = 30 * time.Second
+
 // logged keeps the messages of the log and calls a function at each.
 type logged struct {
 	mu   sync.Mutex
@@ -124,8 +128,8 @@ func (r *running) end(t *testing.T) error {
 	select {
 	case err := <-r.ended:
 		return err
-	case <-time.After(30 * time.Second):
-		t.Fatal("got no end of Run within 30s")
+	case <-time.After(patience):
+		t.Fatalf("got no end of Run within %s", patience)
 		return nil
 	}
 }
@@ -140,7 +144,7 @@ func (r *running) stop(t *testing.T) {
 
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -174,12 +178,12 @@ func (r *running) waitReady(t *testing.T) *running {
 
 func (r *running) jetStream(t *testing.T) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect("nats://"+r.Addresses()["client"], nats.UserCredentials(r.CredsFile("shop", "checkout")), nats.NoReconnect())
+	nc, err := nats.Connect("nats://"+r.Addresses()["client"], nats.UserCredentials(r.CredsFile("shop", "checkout")), nats.NoReconnect(), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +216,7 @@ func TestRunServesWhatTheFileDeclaresAndKeepsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := c.Next(jetstream.FetchMaxWait(10 * time.Second))
+	m, err := c.Next(jetstream.FetchMaxWait(patience))
 	if err != nil || string(m.Data()) != "an order" {
 		t.Fatalf("got %v, %v, want message %d from before the restart", m, err, ack.Sequence)
 	}
@@ -268,7 +272,9 @@ func TestRunStopsCleanlyAtAnyMoment(t *testing.T) {
 func TestASecondWishToStopCutsClientsOff(t *testing.T) {
 	r := run(t, open(t, options(t, t.TempDir(), shop, &logged{}))).waitReady(t)
 	var clients []jetstream.JetStream
-	for range 30 { // sent away one after the other they would take 9 s or more
+	// One after the other they would take 9.4 s or more from the first to the
+	// last: 19.5 s of lame duck, in 30 steps of which each may be half as long.
+	for range 30 {
 		clients = append(clients, r.jetStream(t))
 	}
 	r.drain()
@@ -283,7 +289,7 @@ func TestASecondWishToStopCutsClientsOff(t *testing.T) {
 	if err := r.end(t); err != nil {
 		t.Errorf("got %v, want a clean end", err)
 	}
-	if took := time.Since(began); took > 6*time.Second {
+	if took := time.Since(began); took > 9*time.Second {
 		t.Errorf("got the end after %v, want it at once", took)
 	}
 }
@@ -376,7 +382,7 @@ func TestLoginSaysWhoThereIs(t *testing.T) {
 // TestStatusMayBeAskedAtAnyTime is for the race detector.
 func TestStatusMayBeAskedAtAnyTime(t *testing.T) {
 	a := open(t, options(t, t.TempDir(), shop, &logged{}))
-	phases := map[admin.Phase]bool{}
+	var phases sync.Map
 	done := make(chan struct{})
 	asked := make(chan struct{})
 	go func() {
@@ -386,7 +392,7 @@ func TestStatusMayBeAskedAtAnyTime(t *testing.T) {
 			if err != nil || s.Ready != (len(s.Missing) == 0) {
 				t.Errorf("got ready %t, missing %q, %v, want them to agree", s.Ready, s.Missing, err)
 			}
-			phases[s.Phase] = true
+			phases.Store(s.Phase, true)
 			select {
 			case <-done:
 				return
@@ -394,10 +400,14 @@ func TestStatusMayBeAskedAtAnyTime(t *testing.T) {
 			}
 		}
 	}()
-	run(t, a).waitReady(t).stop(t)
+	r := run(t, a).waitReady(t)
+	eventually(t, func() error {
+		if _, ok := phases.Load(admin.PhaseRunning); !ok {
+			return errors.New("got no answer while the node runs, want one")
+		}
+		return nil
+	})
+	r.stop(t)
 	close(done)
 	<-asked
-	if !phases[admin.PhaseRunning] && !phases[admin.PhaseDraining] && !phases[admin.PhaseStopped] {
-		t.Errorf("got phases %v, want the later ones seen", phases)
-	}
 }

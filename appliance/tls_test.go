@@ -53,7 +53,7 @@ func TestNewCertificateFilesAreServedWithoutARestart(t *testing.T) {
 	connect := func() (*nats.Conn, string, error) {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM([]byte(r.CA()))
-		nc, err := nats.Connect("tls://"+r.Addresses()["client"], nats.UserCredentials(r.CredsFile("shop", "checkout")), nats.NoReconnect(),
+		nc, err := nats.Connect("tls://"+r.Addresses()["client"], nats.UserCredentials(r.CredsFile("shop", "checkout")), nats.NoReconnect(), nats.Timeout(patience),
 			nats.Secure(&tls.Config{RootCAs: roots, ServerName: "localhost"}))
 		if err != nil {
 			return nil, "", err
