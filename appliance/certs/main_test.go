@@ -23,6 +23,10 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
+// patience only bounds a hang: what works takes nothing like it, on a busy
+// machine either.
+const patience = 30 * time.Second
+
 // clock is a time that a test sets.
 type clock struct{ t atomic.Pointer[time.Time] }
 
@@ -129,7 +133,7 @@ func serve(t *testing.T, c *tls.Config) (addr string) {
 			}
 			go func() {
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = conn.SetDeadline(time.Now().Add(patience))
 				// Every byte that comes goes back, under TLS.
 				secure := tls.Server(conn, c)
 				for b := make([]byte, 1); ; {
@@ -157,7 +161,7 @@ func client(ca []byte, name string, now time.Time, own ...tls.Certificate) *tls.
 // reading that its certificate was refused.
 func talk(conn *tls.Conn) error {
 	b := []byte{7}
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
 	if _, err := conn.Write(b); err != nil {
