@@ -94,12 +94,17 @@ func runNATS(ctx context.Context, std stdio, g *globals, own natsArgs, args []st
 		if err != nil {
 			return err
 		}
+		// Caught before there is anything to forget: a signal that comes while the
+		// file is written must not leave it behind.
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 		forget, err := connectAs(opts, login)
 		if err != nil {
+			signal.Stop(signals)
 			return err
 		}
 		defer forget()
-		defer forgetAtSignal(forget)()
+		defer forgetAtSignal(signals, forget)()
 		args = withDefaults(command.FullCommand, args, term.IsTerminal(int(std.in.Fd())))
 	}
 	if _, err := app.Parse(args); err != nil {
@@ -205,9 +210,7 @@ func connectAs(opts *options.Options, l admin.Login) (forget func(), err error) 
 
 // forgetAtSignal does what a deferred call can't: the nats tool is ended by
 // Ctrl-C more often than not. Then the signal ends the process as ever.
-func forgetAtSignal(forget func()) (stop func()) {
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+func forgetAtSignal(c chan os.Signal, forget func()) (stop func()) {
 	go func() {
 		s, ok := <-c
 		if !ok {
