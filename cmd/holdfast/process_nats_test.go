@@ -203,7 +203,7 @@ func TestProcessStoresADuplicateIDOnce(t *testing.T) {
 func TestProcessServesTheOlderClientAPI(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, shop).start()
-	js, err := n.connect().JetStream()
+	js, err := n.connect().JetStream(nats.MaxWait(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestProcessServesTheOlderClientAPI(t *testing.T) {
 func TestProcessRefusesClientsWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, shop).start()
-	_, err := nats.Connect("nats://" + n.address("client"))
+	_, err := nats.Connect("nats://"+n.address("client"), nats.Timeout(patience))
 	if !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("got %v, want an authorization error", err)
 	}

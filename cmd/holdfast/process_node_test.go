@@ -287,7 +287,7 @@ func (n *node) nats(want []string, args ...string) string {
 func (n *node) connect(o ...nats.Option) *nats.Conn {
 	n.t.Helper()
 	nc, err := nats.Connect("nats://"+n.address("client"), append([]nats.Option{
-		nats.UserCredentials(filepath.Join(n.data, "creds", "shop", "admin.creds")), nats.NoReconnect(),
+		nats.UserCredentials(filepath.Join(n.data, "creds", "shop", "admin.creds")), nats.NoReconnect(), nats.Timeout(patience),
 	}, o...)...)
 	if err != nil {
 		n.t.Fatalf("connect: %v", err)
@@ -298,7 +298,7 @@ func (n *node) connect(o ...nats.Option) *nats.Conn {
 
 func (n *node) jetStream() jetstream.JetStream {
 	n.t.Helper()
-	js, err := jetstream.New(n.connect())
+	js, err := jetstream.New(n.connect(), jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func (n *node) login(user, file string, o ...nats.Option) (*client, error) {
 	c := &client{}
 	var err error
 	c.Conn, err = nats.Connect(n.loginOf("boss").LocalURL, append([]nats.Option{
-		nats.UserCredentials(file), nats.CustomInboxPrefix("_inbox." + user),
+		nats.UserCredentials(file), nats.CustomInboxPrefix("_inbox." + user), nats.Timeout(patience),
 		nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { c.disconnects.Add(1) }),
 		nats.ReconnectHandler(func(*nats.Conn) { c.reconnects.Add(1) }),

@@ -57,7 +57,7 @@ func TestProcessTellsWhoWasRefusedWhat(t *testing.T) {
 	if !strings.Contains(packer.refused.String(), `Subscription to "orders.>"`) {
 		t.Errorf("got refusals %q, want one of the subscription", packer.refused.String())
 	}
-	if _, err := nats.Connect("nats://" + n.address("client")); !errors.Is(err, nats.ErrAuthorization) {
+	if _, err := nats.Connect("nats://"+n.address("client"), nats.Timeout(patience)); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("got %v without credentials, want an authorization error", err)
 	}
 	n.mustLogin("boss", n.kept("boss"))

@@ -68,7 +68,9 @@ func TestProcessRotationUnderLoadLosesNothing(t *testing.T) {
 	first := n.kept("checkout")
 	old := []*client{publishing(1, first), publishing(2, first)}
 	more("before")
-	n.creds(exitOK, []string{"the old ones work until "}, "rotate", "shop/checkout", "--overlap", "3s")
+	// All of what is looked at within the overlap has to fit: five processes and
+	// fifty messages.
+	n.creds(exitOK, []string{"the old ones work until "}, "rotate", "shop/checkout", "--overlap", "15s")
 	n.creds(exitOK, []string{"old key until 2"}, "list")
 	fresh := publishing(3, n.kept("checkout"))
 	n.mustLogin("checkout", first) // also a client that starts within the overlap
