@@ -212,9 +212,7 @@ func checkDelivered(t *testing.T, js jetstream.JetStream, b *books) {
 	var workers sync.WaitGroup
 	c := consumer(t, js, "JOBS", "worker")
 	workers.Go(func() { work(ctx, c, b) })
-	// The consumer's counts and not the stream's: once in many runs a message was
-	// still stored though nothing was left to deliver. Why is not known; checkGhosts
-	// holds that such a message reached a worker, which acknowledged it.
+	// The consumer's counts and not the stream's: see checkGhosts.
 	eventually(t, patience, func() error {
 		info, err := c.Info(t.Context())
 		if err != nil {
@@ -242,6 +240,18 @@ func checkDelivered(t *testing.T, js jetstream.JetStream, b *books) {
 
 // checkGhosts looks at what is stored though the consumer has nothing left: every
 // message of it was delivered to a worker, which tries to acknowledge all it gets.
+//
+// nats-server v2.15.3 takes an acknowledgement into the consumer's state
+// (processAckMsgLocked, consumer.go:3976), removes the message after that
+// (consumer.go:3980, stream.go:9534) and only then answers (consumer.go:2930).
+// Another goroutine writes the state to disk (filestore.go:13819). A kill between
+// that write and the removal leaves a message that is stored and, for the
+// consumer, acknowledged: it is never delivered again and never removed. A start
+// makes up for it in interest streams only, not in work queues (jetstream.go:1696);
+// what looks at both (stream.go:1521) runs before the consumers are there.
+//
+// As the answer comes last, such an acknowledgement should not have been
+// confirmed, and it was not in the case that was caught; the log line tells.
 func checkGhosts(t *testing.T, js jetstream.JetStream, b *books) {
 	t.Helper()
 	s, err := js.Stream(t.Context(), "JOBS")
