@@ -51,7 +51,8 @@ fmt: ## format
 	gofmt -w appliance bootstrap cmd packaging systemd
 
 golden: ## rewrite golden files and generated pages after a change that is meant
-	$(GO) test ./appliance/config ./appliance/engine ./appliance/diag ./bootstrap/... -update
+	$(GO) test ./appliance/config ./appliance/engine ./bootstrap -update
+	$(GO) test ./cmd/holdfast -run '^Test(Scripts|.*UpToDate)$$' -update
 
 tarballs: ## build dist/*.tar.gz for Linux, with checksums
 	$(GO) run ./packaging -version $(VERSION)

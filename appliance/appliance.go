@@ -37,8 +37,17 @@ type Options struct {
 	AllowUnsafe bool
 	Log         *slog.Logger
 	Notify      service.Notifier
-	// Reload reads the configuration again, for SIGHUP.
-	Reload func() (*config.Config, diag.List)
+	// Load reads a configuration the way the node's own was read: from texts, or
+	// without any from the node's files again.
+	Load func(texts []config.Text) (*config.Config, diag.List)
+	// Watched lists the files whose change is a reload; nil watches none.
+	Watched func() []string
+	// DriftEvery is how often the server is compared with the configuration; 5
+	// minutes when it is 0.
+	DriftEvery time.Duration
+	// Step, if not nil, is called after each step of an apply. Tests end the process
+	// in it.
+	Step func(what string)
 	// CertsEvery is how often certificates are looked at; certs.Every when it is 0.
 	CertsEvery time.Duration
 	// OnReady is called once, when the client port is open and everything declared exists.
@@ -76,12 +85,16 @@ type Appliance struct {
 	publishing sync.Mutex        // serialises publishIdentity; guards published
 	published  map[string]string // account tokens that the server has, by public key
 
+	applying sync.Mutex // serialises what changes the topology; taken before publishing
+
 	mu         sync.Mutex // guards what follows; taken last, never while calling a part
 	phase      admin.Phase
-	topology   bootstrap.Topology
 	clientAddr net.Addr
-	plan       bootstrap.Plan
+	plan       bootstrap.Plan    // what stands between the server and the configuration
+	compared   time.Time         // when plan was made
 	report     *bootstrap.Report // of the latest apply; nil before the first
+	// stale is why the configuration was not applied: a newer one was. Else nil.
+	stale error
 	// reloadFailed is true when the latest reload was refused.
 	reloadFailed bool
 }
@@ -92,7 +105,6 @@ func Open(o Options) (_ *Appliance, err error) {
 	a := &Appliance{
 		opts:      o,
 		log:       o.Log,
-		topology:  bootstrap.FromConfig(o.Config, 1),
 		started:   time.Now(),
 		phase:     admin.PhaseStarting,
 		broken:    make(chan error, 2),
@@ -156,12 +168,6 @@ func (a *Appliance) openIdentity() error {
 		return err
 	}
 	a.rememberKeys() // those that the file no longer has, too
-	changes, err := a.identity.Apply(identityAccounts(a.opts.Config))
-	if err != nil {
-		return err
-	}
-	a.tellIdentity(changes)
-	a.rememberKeys()
 	return a.writeCreds()
 }
 
@@ -237,7 +243,8 @@ func (a *Appliance) rememberKeys() {
 }
 
 func (a *Appliance) prepareServers() error {
-	a.adminServer = newServer(admin.Handler(a, a))
+	a.adminServer = newServer(admin.Handler(a, a, a))
+	a.adminServer.ConnContext = admin.WithPeer
 	if a.httpListener == nil {
 		return nil
 	}

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// applyLimit bounds one apply: after it the client port opens all the same,
-	// for the streams that exist. A thousand streams take a fraction of it.
+	// applyLimit bounds one apply that nobody waits for: after it the client port
+	// opens all the same, for the streams that exist. A thousand streams take a
+	// fraction of it.
 	applyLimit = 5 * time.Minute
 	// readyLimit bounds how long units ordered after this one are kept waiting
 	// for the first apply.
@@ -27,64 +28,73 @@ const (
 	retryLast  = time.Minute
 )
 
-// apply creates what is declared and missing, and remembers what became of it.
-func (a *Appliance) apply(ctx context.Context) {
+// apply makes the node what its configuration says, as far as that needs nobody's
+// consent. What can't be done now is tried again by wait; only an error in accounts
+// and users is returned.
+func (a *Appliance) apply(ctx context.Context, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, applyLimit)
 	defer cancel()
-	begun := time.Now()
-	// An account that could not be read is in the plan, as unknown.
-	observed, err := a.js.Observe(ctx, a.accountNames())
-	if err != nil {
-		a.log.Warn("not everything could be read", keyErr, err)
-	}
-	a.mu.Lock()
-	topology := a.topology
-	a.mu.Unlock()
-	plan := bootstrap.Diff(topology, observed)
-	total := plan.Count(bootstrap.Create)
-	last := time.Now()
-	report := a.js.Execute(ctx, plan, func(done, _ int) {
+	begun, last := time.Now(), time.Now()
+	c := newChange(a.config(), by)
+	c.progress = func(done, total int) {
 		if time.Since(last) < progressEvery {
 			return
 		}
 		last = time.Now()
-		a.log.Info("creating streams and consumers", keyCount, done, keyTotal, total)
-		line := fmt.Sprintf("creating streams and consumers: %d of %d", done, total)
+		a.log.Info("applying the configuration", keyCount, done, keyTotal, total)
+		line := fmt.Sprintf("applying the configuration: %d of %d", done, total)
 		if time.Since(begun) < readyLimit {
 			a.opts.Notify.Extend(startExtension, line)
 		} else {
 			a.opts.Notify.Ready(line)
 		}
-	})
+	}
+	first := a.firstApply()
+	out, err := a.converge(ctx, c)
+	if wrong, ok := errors.AsType[identityError](err); ok {
+		return wrong.error
+	}
+	if err != nil {
+		a.log.Error("configuration not applied", keyErr, err, keyFix, diag.Hint(err))
+	}
+	a.tellApplied(out.report, first)
+	return nil
+}
+
+func (a *Appliance) firstApply() bool {
 	a.mu.Lock()
-	first := a.report == nil
-	a.plan, a.report = plan, &report
-	a.mu.Unlock()
-	a.tellApplied(report, first)
+	defer a.mu.Unlock()
+	return a.report == nil
 }
 
 // tellApplied logs what was done, and on the first apply what stands.
 func (a *Appliance) tellApplied(r bootstrap.Report, first bool) {
-	created := 0
+	done := map[bootstrap.Op]int{}
 	for _, res := range r.Results {
 		act := res.Action
-		if act.Op != bootstrap.Create {
-			continue
+		if act.Stream == "" || !act.Op.Changes() {
+			continue // accounts and users are told of one by one
 		}
 		switch res.Outcome {
 		case bootstrap.Done:
-			created++
-			a.log.Debug("created", keyAction, string(act.Kind), keyAccount, act.Account, keyStream, act.Stream, keyConsumer, act.Consumer)
+			done[act.Op]++
+			if act.Op == bootstrap.Create {
+				a.log.Debug("created", keyAction, string(act.Kind), keyAccount, act.Account, keyStream, act.Stream, keyConsumer, act.Consumer)
+				continue
+			}
+			for _, c := range act.Changes {
+				a.log.Info("changed", keyAction, string(act.Op), keyAccount, act.Account, keyStream, act.Stream, keyConsumer, act.Consumer, keyWhat, c.String())
+			}
 		case bootstrap.Failed:
-			a.log.Error("not created", keyAccount, act.Account, keyStream, act.Stream, keyConsumer, act.Consumer,
+			a.log.Error("not done", keyAction, string(act.Op), keyAccount, act.Account, keyStream, act.Stream, keyConsumer, act.Consumer,
 				keyWhere, act.Pos.String(), keyErr, res.Err, keyFix, diag.Hint(res.Err))
 		}
 	}
-	if created > 0 {
-		a.log.Info("streams and consumers created", keyCount, created)
+	if n := done[bootstrap.Create]; n > 0 {
+		a.log.Info("streams and consumers created", keyCount, n)
 	}
 	if first {
-		a.warn(a.plan.Warnings())
+		a.warn(r.Remaining().Warnings())
 	}
 }
 
@@ -94,13 +104,24 @@ func (a *Appliance) accountNames() []string { return a.identity.Accounts() }
 
 // wait tries again to create what is missing, until the node is ready, and
 // returns when it is to stop or a part broke.
-func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, ready bool) error {
+func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, files <-chan struct{}, ready bool) error {
 	pause := retryFirst
 	retry := time.NewTimer(pause)
 	defer retry.Stop()
 	if ready {
 		retry.Stop()
 	}
+	reload := func(by string) {
+		a.opts.Notify.Reloading()
+		a.reload(drain, by)
+		a.opts.Notify.Ready("reloaded")
+		if !a.converged() {
+			pause = retryFirst
+			retry.Reset(pause)
+		}
+	}
+	drift := time.NewTicker(a.driftEvery())
+	defer drift.Stop()
 	for {
 		select {
 		case <-drain.Done():
@@ -110,16 +131,16 @@ func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, ready bool
 		case err := <-a.broken:
 			return err
 		case <-hup:
-			a.opts.Notify.Reloading()
-			a.reload(drain)
-			a.opts.Notify.Ready("reloaded")
-			if !a.converged() {
-				pause = retryFirst
-				retry.Reset(pause)
-			}
+			reload(byReload)
+		case <-files:
+			reload(byFileChange)
+		case <-drift.C:
+			a.lookForDrift(drain)
 		case <-retry.C:
 			if !a.converged() {
-				a.apply(drain)
+				if err := a.apply(drain, byRetry); err != nil {
+					a.log.Error("configuration not applied", keyErr, err, keyFix, diag.Hint(err))
+				}
 			}
 			if len(a.Missing()) == 0 {
 				a.tellReady()

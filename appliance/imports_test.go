@@ -40,7 +40,7 @@ var importRules = map[string]struct {
 	"appliance/config":    {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/datadir":   {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/engine":    {ours: []string{"appliance/diag"}, never: []string{natsClient, jsm}},
-	"appliance/admin":     {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
+	"appliance/admin":     {ours: []string{"appliance/config", "appliance/diag", "bootstrap"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/certs":     {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/metrics":   {noDeps: []string{"github.com/nats-io/"}},
 	"appliance/service":   {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},

@@ -4,23 +4,21 @@ package appliance
 
 import (
 	"context"
-	"errors"
+	"path/filepath"
 	"reflect"
 
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
-	"github.com/holdfast-mq/holdfast/bootstrap"
 )
 
 // config is the configuration in force: that of the start, with the accounts of
-// the latest reload.
+// the latest reload or apply.
 func (a *Appliance) config() *config.Config { return a.current.Load() }
 
-// reload reads the configuration again and applies what can change while the
-// node runs: accounts, limits, users and what they may do at once, and streams
-// and consumers that are missing. A configuration with an error changes nothing.
-func (a *Appliance) reload(ctx context.Context) {
-	cfg, problems := a.opts.Reload()
+// reload reads the configuration again and applies what can change while the node
+// runs and needs nobody's consent. A configuration with an error changes nothing.
+func (a *Appliance) reload(ctx context.Context, by string) {
+	cfg, problems := a.opts.Load(nil)
 	if err := problems.Err(); err != nil {
 		for _, p := range problems {
 			a.log.Error("configuration not reloaded, the old one stays in force", keyCode, string(p.Code), keyWhere, p.Pos.String(),
@@ -29,28 +27,21 @@ func (a *Appliance) reload(ctx context.Context) {
 		a.reloaded(false)
 		return
 	}
-	changes, err := a.identity.Apply(identityAccounts(cfg))
+	ctx, cancel := context.WithTimeout(ctx, applyLimit)
+	defer cancel()
+	before := digest(a.config())
+	out, err := a.converge(ctx, newChange(cfg, by))
 	if err != nil {
 		a.log.Error("configuration not reloaded, the old one stays in force", keyErr, err, keyFix, diag.Hint(err))
 		a.reloaded(false)
 		return
 	}
-	a.tellIdentity(changes)
-	a.rememberKeys()
-	old := a.current.Swap(cfg)
-	a.mu.Lock()
-	a.topology = bootstrap.FromConfig(cfg, 1)
-	a.report = nil // what is missing is not known before the apply
-	a.mu.Unlock()
-	if err := errors.Join(a.writeCreds(), a.publishIdentity(ctx)); err != nil {
-		a.log.Warn("credentials not brought up to date, tried again soon", keyErr, err)
-	}
-	a.apply(ctx)
+	a.tellApplied(out.report, true)
 	a.warn(problems)
 	for _, key := range needRestart(a.opts.Config, cfg) {
 		a.log.Warn("changed, but a restart is needed for it to take effect", keyWhat, key)
 	}
-	a.log.Info("configuration reloaded", keyDigest, digest(cfg), "before", digest(old))
+	a.log.Info("configuration reloaded", keyDigest, digest(cfg), "before", before)
 	a.reloaded(true)
 }
 
@@ -62,8 +53,8 @@ func needRestart(started, now *config.Config) []string {
 		key  string
 		a, b any
 	}{
-		{"node", started.Node, now.Node},
-		{"listen", started.Listen, now.Listen},
+		{"node", nodeOf(started), nodeOf(now)},
+		{"listen", listenOf(started), listenOf(now)},
 		{"storage", started.Storage, now.Storage},
 		{"log", started.Log, now.Log},
 		{"nats", started.NATS, now.NATS},
@@ -73,6 +64,27 @@ func needRestart(started, now *config.Config) []string {
 		}
 	}
 	return out
+}
+
+// nodeOf and listenOf are parts in which the same file has the same path, from
+// wherever the configuration was read.
+func nodeOf(cfg *config.Config) config.Node {
+	n := cfg.Node
+	n.DataDir = absolute(n.DataDir)
+	return n
+}
+
+func listenOf(cfg *config.Config) config.Listen {
+	l := cfg.Listen
+	l.TLS.Cert, l.TLS.Key, l.TLS.CA = absolute(l.TLS.Cert), absolute(l.TLS.Key), absolute(l.TLS.CA)
+	return l
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil && path != "" {
+		return abs
+	}
+	return path
 }
 
 func (a *Appliance) reloaded(ok bool) {

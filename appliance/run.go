@@ -69,6 +69,8 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 		tending.Wait()
 	}()
 	tending.Go(func() { a.tendIdentity(ctx) })
+	files := make(chan struct{}, 1)
+	tending.Go(func() { a.watchFiles(ctx, files) })
 	// A start leaves garbage the size of the configuration and the plan, and an
 	// idle node would keep it.
 	tending.Go(debug.FreeOSMemory)
@@ -82,7 +84,7 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 				})
 		})
 	}
-	return a.wait(drain, hup, ready)
+	return a.wait(drain, hup, files, ready)
 }
 
 // serve starts the two HTTP servers. They end in stop.
@@ -114,7 +116,9 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 		return false, err
 	}
 	a.setPhase(admin.PhaseApplying)
-	a.apply(ctx)
+	if err := a.apply(ctx, byStart); err != nil {
+		return false, err
+	}
 	// The accounts' directories exist as of their first stream.
 	if stored, err := a.dir.StoredAccounts(); err == nil && len(stored) > 0 {
 		if err := a.dir.MarkUsed(); err != nil {

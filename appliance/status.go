@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
 	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
 	"github.com/holdfast-mq/holdfast/bootstrap"
 )
@@ -48,7 +49,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 	cfg := a.config()
 	missing := a.Missing()
 	a.mu.Lock()
-	phase, plan := a.phase, a.plan
+	phase, plan, stale := a.phase, a.plan, a.stale
 	a.mu.Unlock()
 	s := admin.Status{
 		Ready:   len(missing) == 0,
@@ -70,6 +71,9 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		Durability: admin.Durability{Mode: cfg.Storage.Durability},
 		Accounts:   []admin.AccountStatus{},
 		Problems:   admin.Problems(append(slices.Clone(a.opts.Warnings), plan.Warnings()...)),
+	}
+	if stale != nil {
+		s.Problems = append(s.Problems, admin.Problem{Severity: diag.Error.String(), Code: diag.CodeOf(stale), What: stale.Error(), Fix: diag.Hint(stale)})
 	}
 	if s.Durability.Mode != "strict" {
 		s.Durability.SyncIntervalSeconds = syncInterval(cfg).Seconds()

@@ -38,11 +38,18 @@ type comparison struct {
 func (c *comparison) object(path string, want, have map[string]any) {
 	for key, w := range want {
 		h, field := have[key], path+key
+		if reserved(field) {
+			continue
+		}
 		if implied, ok := c.implied[field]; ok && h == nil {
 			h = implied
 		}
 		if wantObject, ok := w.(map[string]any); ok {
 			haveObject, _ := h.(map[string]any)
+			if len(wantObject) == 0 && path == "" && key != "metadata" && !isZero(haveObject) {
+				// Nothing written inside means that there is to be none.
+				c.changes = append(c.changes, FieldChange{Field: field, Have: h, Unset: true})
+			}
 			c.object(field+".", wantObject, haveObject)
 			continue
 		}
@@ -50,6 +57,12 @@ func (c *comparison) object(path string, want, have map[string]any) {
 			c.changes = append(c.changes, FieldChange{Field: field, Have: h, Want: w})
 		}
 	}
+}
+
+// reserved is true for metadata that the server and Holdfast itself write.
+func reserved(field string) bool {
+	key, ok := strings.CutPrefix(field, "metadata.")
+	return ok && (strings.HasPrefix(key, "_nats.") || strings.HasPrefix(key, "holdfast."))
 }
 
 // equal compares two values of one field. Nothing, false, 0 and empty are the

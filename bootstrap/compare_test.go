@@ -27,7 +27,9 @@ func TestCompareIgnoresWhatTheServerMakesOfAValue(t *testing.T) {
 		{KindStream, `{"first_seq":18446744073709551615}`, `{"first_seq":18446744073709551615}`},
 		{KindStream, `{"subjects":["a","b"]}`, `{"subjects":["b","a"]}`},
 		{KindStream, `{"placement":{"tags":["a","b"]}}`, `{"placement":{"cluster":"c","tags":["b","a"]}}`},
-		{KindStream, `{"metadata":{"team":"a"}}`, `{"metadata":{"team":"a","_nats.level":"5","holdfast.spec":"x"}}`},
+		{KindStream, `{"metadata":{"team":"a"}}`, `{"metadata":{"team":"a","_nats.level":"5","holdfast.managed":"true"}}`},
+		{KindStream, `{"metadata":{"holdfast.managed":"no","_nats.level":"1"}}`, `{"metadata":{"holdfast.managed":"true"}}`},
+		{KindStream, `{"mirror":{},"placement":{},"metadata":{}}`, `{"metadata":{"team":"a"}}`},
 		{KindStream, `{"persist_mode":"default"}`, `{}`},
 		{KindStream, `{"sources":[{"name":"A"},{"name":"B"}]}`, `{"sources":[{"name":"B"},{"name":"A","opt_start_seq":0}]}`},
 		{KindStream, `{"sources":[{"name":"A"},{"name":"A","filter_subject":"x"}]}`, `{"sources":[{"name":"A","filter_subject":"x"},{"name":"A"}]}`},
@@ -76,6 +78,7 @@ func TestCompareFindsEveryRealDifference(t *testing.T) {
 		{KindStream, `{"mirror":{"name":"A"}}`, `{}`, "mirror.name: not set on the server, A in the file"},
 		{KindStream, `{"mirror":{"name":"A","external":{"api":"x"}},"mirror_direct":true}`, `{"mirror":{"name":"A","external":{"api":"x"}}}`, "mirror_direct: not set on the server, true in the file"},
 		{KindStream, `{"republish":{"dest":"x"}}`, `{"republish":{"src":"a","dest":"x"}}`, "republish.src: a on the server, > in the file"},
+		{KindStream, `{"mirror":{}}`, `{"mirror":{"name":"A"}}`, `mirror: {"name":"A"} on the server, none in the file`},
 		{KindConsumer, `{"filter_subject":"x"}`, `{"filter_subjects":["x","y"]}`, "filter_subject: [x, y] on the server, x in the file"},
 		{KindConsumer, `{"filter_subjects":["x","y"]}`, `{}`, "filter_subjects: not set on the server, [x, y] in the file"},
 		{KindConsumer, `{"filter_subjects":[]}`, `{"filter_subject":"x"}`, "filter_subjects: x on the server, not set in the file"},
@@ -137,7 +140,7 @@ func TestReportIsConvergedWhenAllThatIsDeclaredExists(t *testing.T) {
 		want    bool
 	}{
 		{Create, Done, true}, {Create, Failed, false}, {Create, Skipped, false}, {Keep, Done, true},
-		{Differs, Skipped, true}, {Unmanaged, Skipped, true}, {Unknown, Skipped, false},
+		{Update, Failed, true}, {Drop, Skipped, true}, {Blocked, Skipped, true}, {Unmanaged, Skipped, true}, {Unknown, Skipped, false},
 	} {
 		r := Report{Results: []Result{{Action: Action{Op: tc.op}, Outcome: tc.outcome}}}
 		if got := r.Converged(); got != tc.want {

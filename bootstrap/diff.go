@@ -13,54 +13,84 @@ const (
 	reasonRemoved  = "was made by Holdfast, is not in the file any more"
 	reasonForeign  = "was not made by Holdfast"
 	reasonNoStream = "its stream could not be read: "
+	reasonResumed  = "was begun and cut short; its messages are in a copy"
+	reasonDeleted  = "was deleted since the file was applied"
 )
 
-// Diff says what to do so that the server has what the file declares. The same
-// input gives the same plan.
-func Diff(want Topology, have Observed) Plan {
+// Diff says what to do so that the server has what the file declares. applied
+// holds the objects of the latest revision, as Topology.Objects names them: where
+// the file says the same as then, a difference is somebody's work on the server.
+// The same input gives the same plan.
+func Diff(want Topology, have Observed, applied map[string]string) Plan {
 	declared := make(map[string]Account, len(want.Accounts))
 	for _, a := range want.Accounts {
 		declared[a.Name] = a
 	}
-	var p Plan
+	d := differ{applied: applied, objects: want.Objects()}
 	for _, name := range union(declared, have.Accounts) {
 		account := declared[name]
 		account.Name = name
-		p.Actions = append(p.Actions, diffAccount(account, have.Accounts[name])...)
+		d.account(account, have.Accounts[name])
 	}
-	return p
+	return Plan{Actions: d.actions}
 }
 
-func diffAccount(want Account, have ObservedAccount) []Action {
+type differ struct {
+	applied, objects map[string]string
+	actions          []Action
+}
+
+func (d *differ) account(want Account, have ObservedAccount) {
 	declared := make(map[string]Stream, len(want.Streams))
 	for _, s := range want.Streams {
 		declared[s.Name] = s
 	}
-	var actions []Action
-	for _, name := range originsFirst(union(declared, have.Streams), declared) {
+	streams, copied := withoutCopies(have.Streams)
+	for _, name := range originsFirst(union(declared, streams), declared) {
 		s, isDeclared := declared[name]
-		seen, exists := have.Streams[name]
+		seen, exists := streams[name]
 		at := Action{Kind: KindStream, Account: want.Name, Stream: name, Pos: s.Pos}
+		cutShort, consumers := Interrupted(seen.Config)
+		if copied[name] || cutShort || len(consumers) > 0 {
+			// Whatever the file says by now, what was begun is brought to its end
+			// first: until then nobody knows what the stream will be.
+			d.resume(at, copied[name] || cutShort, consumers)
+			continue
+		}
 		if !isDeclared {
-			actions = append(actions, unmanaged(at, seen.Config))
+			d.actions = append(d.actions, unmanaged(at, seen.Config))
 			continue
 		}
 		if have.Unavailable != "" {
 			seen, exists = ObservedStream{Unavailable: have.Unavailable}, true
 		}
-		actions = append(actions, decide(at, object{s.Set, s.Fields, exists, seen.Config, seen.Unavailable}, s.spec))
-		actions = append(actions, diffConsumers(at, s, seen)...)
+		d.decide(at, object{
+			set: s.Set, fields: s.Fields, exists: exists, have: seen.Config, unavailable: seen.Unavailable,
+			stream: seen.Config, state: seen.State,
+		}, s.spec)
+		d.consumers(at, s, seen)
 	}
-	return actions
 }
 
-func diffConsumers(at Action, s Stream, have ObservedStream) []Action {
+// resume finishes what was begun on a stream, or on consumers of it.
+func (d *differ) resume(at Action, stream bool, consumers []string) {
+	at.Op, at.Reason = Recreate, reasonResumed
+	if stream {
+		d.actions = append(d.actions, at)
+		return
+	}
+	at.Kind = KindConsumer
+	for _, at.Consumer = range consumers {
+		d.actions = append(d.actions, at)
+	}
+}
+
+func (d *differ) consumers(at Action, s Stream, have ObservedStream) {
 	declared := make(map[string]Consumer, len(s.Consumers))
 	for _, c := range s.Consumers {
 		declared[c.Name] = c
 	}
 	at.Kind = KindConsumer
-	var actions []Action
 	for _, name := range union(declared, have.Consumers) {
 		c, isDeclared := declared[name]
 		seen, exists := have.Consumers[name]
@@ -68,16 +98,18 @@ func diffConsumers(at Action, s Stream, have ObservedStream) []Action {
 		if !isDeclared {
 			// Without a durable name it comes and goes with the client that made it.
 			if text(seen.Config["durable_name"]) != "" {
-				actions = append(actions, unmanaged(at, seen.Config))
+				d.actions = append(d.actions, unmanaged(at, seen.Config))
 			}
 			continue
 		}
 		if have.Unavailable != "" {
 			seen, exists = ObservedConsumer{Unavailable: reasonNoStream + have.Unavailable}, true
 		}
-		actions = append(actions, decide(at, object{c.Set, c.Fields, exists, seen.Config, seen.Unavailable}, c.spec))
+		d.decide(at, object{
+			set: c.Set, fields: c.Fields, exists: exists, have: seen.Config, unavailable: seen.Unavailable,
+			stream: have.Config, state: have.State,
+		}, c.spec)
 	}
-	return actions
 }
 
 // object is one declared stream or consumer and what the server has for it.
@@ -87,26 +119,87 @@ type object struct {
 	exists      bool
 	have        map[string]any
 	unavailable string
+	// stream and state are the server's of the stream itself, or of the consumer's.
+	stream map[string]any
+	state  StreamState
 }
 
-func decide(a Action, o object, spec func() map[string]any) Action {
+func (d *differ) decide(a Action, o object, spec func() map[string]any) {
+	known := d.applied[a.Path()]
+	same := known != "" && known == d.objects[a.Path()]
 	switch {
 	case !o.exists:
-		a.Op, a.Spec = Create, spec()
-		return a
+		a.Op, a.Spec, a.Drift = Create, spec(), same
+		if a.Drift {
+			a.Reason = reasonDeleted
+		}
 	case o.unavailable != "":
 		a.Op, a.Reason = Unknown, o.unavailable
-		return a
+	default:
+		d.change(a, o, same)
+		return
 	}
-	a.Op = Keep
-	a.Changes = compare(a.Kind, o.set, o.have)
-	if len(a.Changes) > 0 {
-		a.Op = Differs
+	d.actions = append(d.actions, a)
+}
+
+// change adds an action for each kind of consent that the differences need.
+func (d *differ) change(a Action, o object, drift bool) {
+	changes := compare(a.Kind, o.set, o.have)
+	if len(changes) == 0 {
+		a.Op = Keep
+		d.actions = append(d.actions, a)
+		return
 	}
-	for i := range a.Changes {
-		a.Changes[i].Pos = position(a.Changes[i].Field, o.fields, a.Pos)
+	for i := range changes {
+		changes[i].Pos = position(changes[i].Field, o.fields, a.Pos)
 	}
-	return a
+	for _, g := range sortOut(a.Kind, changes, o) {
+		b := a
+		b.Op, b.Consent, b.Changes, b.Drift = g.op, consentFor(g.op), g.changes, drift
+		if b.Op != Blocked {
+			b.Spec = settings(o.set, g.changes)
+		}
+		if drift && b.Op == Update {
+			b.Consent = Confirmed
+		}
+		if b.Op == Drop || b.Op == Recreate {
+			b.Loss = loss(b, o)
+		}
+		d.actions = append(d.actions, b)
+	}
+}
+
+func consentFor(op Op) Consent {
+	switch op {
+	case OneWay:
+		return Confirmed
+	case Drop, Recreate:
+		return Allowed
+	}
+	return NoConsent
+}
+
+// settings are the fields of an update: whole keys of the API, so that an object
+// in which one key differs is set with all that the file says of it.
+func settings(set map[string]any, changes []FieldChange) map[string]any {
+	out := make(map[string]any, len(changes))
+	for _, c := range changes {
+		switch c.Field {
+		case "filter_subject", "filter_subjects":
+			// The server takes one of the two.
+			out["filter_subject"], out["filter_subjects"] = nil, nil
+		}
+		if c.Unset {
+			out[c.Field] = nil
+			continue
+		}
+		if _, ok := set[c.key()]; !ok {
+			out[c.Field] = c.Want // the server needs it changed with another one
+			continue
+		}
+		out[c.key()] = set[c.key()]
+	}
+	return out
 }
 
 func unmanaged(a Action, have map[string]any) Action {
@@ -115,6 +208,25 @@ func unmanaged(a Action, have map[string]any) Action {
 		a.Stamped, a.Reason = true, reasonRemoved
 	}
 	return a
+}
+
+// withoutCopies takes out the copies that recreations keep messages in, and names
+// the streams these belong to, which stay in the result whether they exist or not.
+func withoutCopies(have map[string]ObservedStream) (streams map[string]ObservedStream, copied map[string]bool) {
+	streams, copied = make(map[string]ObservedStream, len(have)), map[string]bool{}
+	for name, s := range have {
+		if of, ok := CopyOf(s.Config); ok {
+			copied[of] = true
+			continue
+		}
+		streams[name] = s
+	}
+	for of := range copied {
+		if _, ok := streams[of]; !ok {
+			streams[of] = ObservedStream{}
+		}
+	}
+	return streams, copied
 }
 
 // union returns the sorted names that stand in either map.

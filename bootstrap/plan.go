@@ -3,7 +3,7 @@
 package bootstrap
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -15,70 +15,131 @@ type Op string
 const (
 	// Create makes what the file declares and the server does not have.
 	Create Op = "create"
+	// Update changes what exists in place; nothing stored is touched.
+	Update Op = "update"
+	// Drop changes what exists in place, which removes stored messages now or
+	// later: a lower limit, retention interest.
+	Drop Op = "drop"
+	// OneWay changes what exists in a way that the server never takes back.
+	OneWay Op = "one-way"
+	// Recreate makes the object anew, because the server refuses to change it; its
+	// messages and positions are carried over.
+	Recreate Op = "recreate"
+	// Remove takes access from a user that is not in the file any more.
+	Remove Op = "remove"
 	// Keep leaves what is as declared.
 	Keep Op = "keep"
-	// Differs leaves what exists with another value than the file sets.
-	Differs Op = "differs"
+	// Blocked leaves what can't become what the file says.
+	Blocked Op = "blocked"
 	// Unmanaged leaves what exists and is not in the file.
 	Unmanaged Op = "unmanaged"
 	// Unknown leaves what could not be read.
 	Unknown Op = "unknown"
 )
 
+// Consent is what an action needs before it is done.
+type Consent string
+
+const (
+	// NoConsent is for what a start and a reload do by themselves.
+	NoConsent Consent = ""
+	// Confirmed is for what `holdfast apply` does once somebody agreed to the plan.
+	Confirmed Consent = "confirm"
+	// Allowed is for what also needs --allow-destructive ACCOUNT/STREAM.
+	Allowed Consent = "allow-destructive"
+)
+
 // Kind is the kind of object an action is about.
 type Kind string
 
 const (
+	// KindAccount is an account: its limits.
+	KindAccount Kind = "account"
+	// KindUser is a user of an account: its key and permissions.
+	KindUser Kind = "user"
 	// KindStream is a stream.
 	KindStream Kind = "stream"
 	// KindConsumer is a consumer of a stream.
 	KindConsumer Kind = "consumer"
 )
 
-// Plan is what there is to do, by account and stream, a stream before its
-// consumers and after the streams it copies.
+// Plan is what there is to do: accounts and users first, then by account and
+// stream, a stream before its consumers and after the streams it copies.
 type Plan struct {
 	Actions []Action `json:"actions"`
 }
 
-// Action is what happens to one object.
+// Action is what happens to one object. An object whose changes need different
+// consent has one action for each.
 type Action struct {
 	Op       Op     `json:"op"`
 	Kind     Kind   `json:"kind"`
 	Account  string `json:"account"`
-	Stream   string `json:"stream"`
+	User     string `json:"user,omitempty"`
+	Stream   string `json:"stream,omitempty"`
 	Consumer string `json:"consumer,omitempty"`
-	// Spec is the whole configuration of a Create.
+	// Consent is what it takes to do it.
+	Consent Consent `json:"consent,omitempty"`
+	// Drift is true when the server was changed since the file was last applied,
+	// and the file was not: no start and no reload undoes what somebody did.
+	Drift bool `json:"drift,omitempty"`
+	// Spec is the whole configuration of a Create; of an Update, Drop, OneWay or
+	// Recreate it holds the fields to set, objects to be merged key by key and nil
+	// to unset.
 	Spec    map[string]any `json:"spec,omitempty"`
 	Changes []FieldChange  `json:"changes,omitempty"`
-	Reason  string         `json:"reason,omitempty"`
+	// Loss is what a Drop or Recreate removes, as far as it is known beforehand.
+	Loss   *Loss  `json:"loss,omitempty"`
+	Reason string `json:"reason,omitempty"`
 	// Stamped is true for an Unmanaged object that Holdfast once made.
 	Stamped bool     `json:"stamped,omitempty"`
 	Pos     diag.Pos `json:"pos,omitzero"`
 }
 
+// Loss is what an action removes from a stream. Messages and Bytes are what is
+// over the new limits now, 0 when nothing is; Note says it in words.
+type Loss struct {
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+	Note     string `json:"note,omitempty"`
+}
+
 // FieldChange is one field that the server has another value for. Field is
 // dotted; Have is nil when the server has none.
 type FieldChange struct {
-	Field string   `json:"field"`
-	Have  any      `json:"have"`
-	Want  any      `json:"want"`
-	Pos   diag.Pos `json:"pos,omitzero"`
+	Field string `json:"field"`
+	Have  any    `json:"have"`
+	Want  any    `json:"want"`
+	// Unset is true where the file says that there is to be none: an empty object.
+	Unset bool `json:"unset,omitempty"`
+	// Why says what the change does, or why it can't be done; "" for nothing special.
+	Why string   `json:"why,omitempty"`
+	Pos diag.Pos `json:"pos,omitzero"`
 }
 
-// Path names the object: ACCOUNT/STREAM or ACCOUNT/STREAM/CONSUMER.
-func (a Action) Path() string {
-	if a.Kind == KindConsumer {
-		return a.Account + "/" + a.Stream + "/" + a.Consumer
-	}
-	return a.Account + "/" + a.Stream
+// key is the field of the API that the change is in.
+func (c FieldChange) key() string {
+	key, _, _ := strings.Cut(c.Field, ".")
+	return key
 }
+
+// Path names the object: ACCOUNT, ACCOUNT/USER, ACCOUNT/STREAM or
+// ACCOUNT/STREAM/CONSUMER.
+func (a Action) Path() string {
+	parts := []string{a.Account, a.User, a.Stream, a.Consumer}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "/")
+}
+
+// Allowance is what --allow-destructive has to name for the action.
+func (a Action) Allowance() string { return a.Account + "/" + a.Stream }
 
 // key is the object's place in the configuration.
 func (a Action) key(field string) string {
-	parts := []string{"accounts", a.Account, "streams", a.Stream}
-	if a.Kind == KindConsumer {
-		parts = append(parts, "consumers", a.Consumer)
+	parts := []string{"accounts", a.Account}
+	for _, p := range []struct{ key, name string }{{"users", a.User}, {"streams", a.Stream}, {"consumers", a.Consumer}} {
+		if p.name != "" {
+			parts = append(parts, p.key, p.name)
+		}
 	}
 	if field != "" {
 		parts = append(parts, field)
@@ -97,41 +158,61 @@ func (p Plan) Count(op Op) int {
 	return n
 }
 
-// Warnings returns one problem per difference, per object that could not be
-// read, and per object that Holdfast made and the file no longer declares. What
-// clients made for themselves is no problem; the plan's text lists it.
-func (p Plan) Warnings() diag.List {
-	var l diag.List
-	for _, a := range p.Actions {
-		switch {
-		case a.Op == Differs:
-			for _, c := range a.Changes {
-				l = append(l, a.differs(c))
-			}
-		case a.Op == Unmanaged && a.Stamped:
-			l = append(l, diag.Problem{
-				Severity: diag.Warning, Code: diag.CodeUnmanaged, Pos: a.Pos, Path: a.key(""),
-				What: fmt.Sprintf("the %s is on the server and not in the file", a.Kind),
-				Fix:  fmt.Sprintf("declare it again, or delete it and what it holds: `holdfast nats %s rm %s`", a.Kind, a.names()),
-			})
-		case a.Op == Unknown:
-			l = append(l, diag.Problem{
-				Severity: diag.Warning, Code: diag.CodeObserve, Pos: a.Pos, Path: a.key(""),
-				What: fmt.Sprintf("the %s was not compared: %s", a.Kind, a.Reason),
-				Fix:  "it is compared again by itself; if it stays, `holdfast status` says more",
-			})
-		}
-	}
-	return l
+// Ops are all of them, in the order in which a plan's text has them.
+func Ops() []Op {
+	return []Op{Drop, Recreate, OneWay, Remove, Update, Create, Blocked, Unmanaged, Unknown, Keep}
 }
 
-func (a Action) differs(c FieldChange) diag.Problem {
-	return diag.Problem{
-		Severity: diag.Warning, Code: diag.CodeDiffers, Pos: c.Pos, Path: a.key(c.Field),
-		What: c.values(),
-		Fix: fmt.Sprintf("this version changes nothing that exists: put the server's value in the file, or change the %s with `holdfast nats %s edit %s`",
-			a.Kind, a.Kind, a.names()),
+// Changes is true for an action that changes something when it is done.
+func (o Op) Changes() bool {
+	return o != Keep && o != Blocked && o != Unmanaged && o != Unknown
+}
+
+// Empty is true when there is nothing to change. What is blocked, unmanaged or
+// could not be read is not in a plan's power.
+func (p Plan) Empty() bool {
+	return !slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Op.Changes() })
+}
+
+// Covered counts the actions that change something and that the consents reach.
+func (p Plan) Covered(c Consents) int {
+	n := 0
+	for _, a := range p.Actions {
+		if a.Op.Changes() && c.Cover(a) {
+			n++
+		}
 	}
+	return n
+}
+
+// Split takes accounts and users apart from what lives in them.
+func (p Plan) Split() (who, what Plan) {
+	for _, a := range p.Actions {
+		if a.Kind == KindAccount || a.Kind == KindUser {
+			who.Actions = append(who.Actions, a)
+		} else {
+			what.Actions = append(what.Actions, a)
+		}
+	}
+	return who, what
+}
+
+// Standing is the plan without what is as declared.
+func (p Plan) Standing() Plan {
+	return Plan{Actions: slices.DeleteFunc(slices.Clone(p.Actions), func(a Action) bool { return a.Op == Keep })}
+}
+
+// Digest identifies what the plan changes, so that what is applied is what was
+// shown: the state of streams, which moves all the time, is not in it.
+func (p Plan) Digest() string {
+	var changing []Action
+	for _, a := range p.Actions {
+		if a.Op.Changes() {
+			a.Loss = nil
+			changing = append(changing, a)
+		}
+	}
+	return digest(changing)
 }
 
 // names are the arguments a nats command takes for the object.

@@ -5,6 +5,8 @@ package bootstrap
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"strings"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
@@ -34,7 +36,7 @@ type Result struct {
 	Err     error   `json:"-"`
 }
 
-// Converged is true when everything declared exists. What differs or is
+// Converged is true when everything declared exists. What differs, is blocked or
 // unmanaged needs a person and does not make a node unready.
 func (r Report) Converged() bool {
 	for _, res := range r.Results {
@@ -43,6 +45,51 @@ func (r Report) Converged() bool {
 		}
 	}
 	return true
+}
+
+// Remaining is what is left to do after the report's plan.
+func (r Report) Remaining() Plan {
+	var p Plan
+	for _, res := range r.Results {
+		if res.Action.Op != Keep && res.Outcome != Done {
+			p.Actions = append(p.Actions, res.Action)
+		}
+	}
+	return p
+}
+
+// Settled are those of the declared objects, as Topology.Objects names them, that
+// are now what the file says.
+func (r Report) Settled(objects map[string]string) map[string]string {
+	settled := maps.Clone(objects)
+	for _, res := range r.Results {
+		if res.Outcome != Done {
+			delete(settled, res.Action.Path())
+		}
+	}
+	return settled
+}
+
+// Made returns the results of one kind of work that was done.
+func (r Report) Made(op Op) []Result {
+	var out []Result
+	for _, res := range r.Results {
+		if res.Action.Op == op && res.Outcome == Done {
+			out = append(out, res)
+		}
+	}
+	return out
+}
+
+// Count returns the number of actions that ended so and changed something.
+func (r Report) Count(o Outcome) int {
+	n := 0
+	for _, res := range r.Results {
+		if res.Outcome == o && res.Action.Op.Changes() {
+			n++
+		}
+	}
+	return n
 }
 
 // Err joins the errors of all failed actions.
@@ -80,7 +127,9 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 		Code  diag.Code `json:"code"`
 		Hint  string    `json:"hint"`
 	}{plain: (*plain)(r)}
-	if err := json.Unmarshal(b, &in); err != nil {
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.UseNumber() // sequences and sizes need all 64 bits
+	if err := d.Decode(&in); err != nil {
 		return err
 	}
 	if in.Error != "" {

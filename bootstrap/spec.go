@@ -8,11 +8,8 @@ import (
 	"encoding/json"
 )
 
-// Metadata that Holdfast puts on what it makes.
-const (
-	stampManaged = "holdfast.managed"
-	stampSpec    = "holdfast.spec"
-)
+// stampManaged is the metadata key that Holdfast puts on what it makes.
+const stampManaged = "holdfast.managed"
 
 func (s Stream) spec() map[string]any {
 	spec := merge(s.Defaults, s.Set)
@@ -48,18 +45,17 @@ func merge(base, over map[string]any) map[string]any {
 	return out
 }
 
-// stamp marks a specification as Holdfast's and as this very one.
+// stamp marks a specification as Holdfast's.
 func stamp(spec map[string]any) map[string]any {
-	hash := digest(spec)
 	own, _ := spec["metadata"].(map[string]any)
-	spec["metadata"] = merge(own, map[string]any{stampManaged: "true", stampSpec: hash})
+	spec["metadata"] = merge(own, map[string]any{stampManaged: "true"})
 	return spec
 }
 
-// digest identifies a specification: JSON sorts the keys of objects.
-func digest(spec map[string]any) string {
-	// A specification came from JSON, so it always goes back to JSON.
-	text, _ := json.Marshal(spec)
+// digest identifies a value: JSON sorts the keys of objects.
+func digest(v any) string {
+	// What is identified came from JSON, so it always goes back to JSON.
+	text, _ := json.Marshal(v)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }

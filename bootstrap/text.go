@@ -32,53 +32,6 @@ func unitOf(field string) unit {
 	return things
 }
 
-// String is the plan as people read it, the same everywhere. What stays as it
-// is appears in the last line only.
-func (p Plan) String() string {
-	var b strings.Builder
-	for _, a := range p.Actions {
-		if a.Op != Keep {
-			fmt.Fprintln(&b, a)
-		}
-	}
-	b.WriteString(p.Summary())
-	b.WriteByte('\n')
-	return b.String()
-}
-
-// Summary counts the actions in one line.
-func (p Plan) Summary() string {
-	var parts []string
-	for _, c := range []struct {
-		op   Op
-		word string
-	}{
-		{Create, "to create"}, {Differs, "with differences"}, {Unmanaged, "not in the file"},
-		{Unknown, "not compared"}, {Keep, "as declared"},
-	} {
-		if n := p.Count(c.op); n > 0 {
-			parts = append(parts, strconv.Itoa(n)+" "+c.word)
-		}
-	}
-	if len(parts) == 0 {
-		return "nothing declared"
-	}
-	return strings.Join(parts, ", ")
-}
-
-// String is one line for the action and one for each of its changes.
-func (a Action) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-9s %-8s %s", a.Op, a.Kind, printable(a.Path()))
-	if a.Reason != "" {
-		fmt.Fprintf(&b, ": %s", a.Reason)
-	}
-	for _, c := range a.Changes {
-		fmt.Fprintf(&b, "\n          %s", c)
-	}
-	return b.String()
-}
-
 // String says what the server has, what the file sets, and where.
 func (c FieldChange) String() string {
 	s := c.Field + ": " + c.values()
@@ -89,6 +42,9 @@ func (c FieldChange) String() string {
 }
 
 func (c FieldChange) values() string {
+	if c.Unset {
+		return fmt.Sprintf("%s on the server, none in the file", shown(c.Field, c.Have))
+	}
 	return fmt.Sprintf("%s on the server, %s in the file", shown(c.Field, c.Have), shown(c.Field, c.Want))
 }
 

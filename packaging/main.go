@@ -85,7 +85,11 @@ func buildOne(ctx context.Context, root, path, version, arch, goarm string, epoc
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return writeTarball(f, strings.TrimSuffix(filepath.Base(path), ".tar.gz"), contents(root, binary), epoch)
+	files, err := contents(root, binary)
+	if err != nil {
+		return err
+	}
+	return writeTarball(f, strings.TrimSuffix(filepath.Base(path), ".tar.gz"), files, epoch)
 }
 
 // compile makes a static binary that holds no trace of where it was built.

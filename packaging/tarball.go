@@ -23,8 +23,8 @@ type entry struct {
 }
 
 // contents is the one list of what is installed besides the binary.
-func contents(root, binary string) []entry {
-	return []entry{
+func contents(root, binary string) ([]entry, error) {
+	out := []entry{
 		{name: "holdfast", mode: 0o755, from: binary},
 		{name: "holdfast.yaml", mode: 0o644, text: config.Starter()},
 		{name: "holdfast.service", mode: 0o644, from: filepath.Join(root, "systemd", "holdfast.service")},
@@ -34,7 +34,18 @@ func contents(root, binary string) []entry {
 		{name: "docs/configuration.md", mode: 0o644, from: filepath.Join(root, "docs", "configuration.md")},
 		{name: "docs/cli.md", mode: 0o644, from: filepath.Join(root, "docs", "cli.md")},
 		{name: "docs/errors.md", mode: 0o644, from: filepath.Join(root, "docs", "errors.md")},
+		{name: "docs/updates.md", mode: 0o644, from: filepath.Join(root, "docs", "updates.md")},
 	}
+	for _, dir := range []string{"man", "completions"} {
+		files, err := os.ReadDir(filepath.Join(root, "packaging", dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			out = append(out, entry{name: path.Join(dir, f.Name()), mode: 0o644, from: filepath.Join(root, "packaging", dir, f.Name())})
+		}
+	}
+	return out, nil
 }
 
 // writeTarball writes the files below one directory, owned by root and all of

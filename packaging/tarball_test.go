@@ -36,6 +36,25 @@ func TestTarballListsEverythingOwnedByRoot(t *testing.T) {
 		"0644 root:root holdfast_1/docs/configuration.md",
 		"0644 root:root holdfast_1/docs/cli.md",
 		"0644 root:root holdfast_1/docs/errors.md",
+		"0644 root:root holdfast_1/docs/updates.md",
+		"0644 root:root holdfast_1/man/holdfast-apply.1",
+		"0644 root:root holdfast_1/man/holdfast-ca.1",
+		"0644 root:root holdfast_1/man/holdfast-check.1",
+		"0644 root:root holdfast_1/man/holdfast-completion.1",
+		"0644 root:root holdfast_1/man/holdfast-creds.1",
+		"0644 root:root holdfast_1/man/holdfast-init.1",
+		"0644 root:root holdfast_1/man/holdfast-nats.1",
+		"0644 root:root holdfast_1/man/holdfast-plan.1",
+		"0644 root:root holdfast_1/man/holdfast-run.1",
+		"0644 root:root holdfast_1/man/holdfast-schema.1",
+		"0644 root:root holdfast_1/man/holdfast-status.1",
+		"0644 root:root holdfast_1/man/holdfast-version.1",
+		"0644 root:root holdfast_1/man/holdfast.1",
+		"0644 root:root holdfast_1/man/holdfast.yaml.5",
+		"0644 root:root holdfast_1/completions/_holdfast",
+		"0644 root:root holdfast_1/completions/holdfast.bash",
+		"0644 root:root holdfast_1/completions/holdfast.fish",
+		"0644 root:root holdfast_1/completions/holdfast.ps1",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("contents differ (-want +got):\n%s", d)
@@ -59,7 +78,11 @@ func write(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := writeTarball(&b, "holdfast_1", contents("..", binary), date); err != nil {
+	files, err := contents("..", binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeTarball(&b, "holdfast_1", files, date); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

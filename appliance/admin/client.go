@@ -3,10 +3,12 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -79,7 +81,24 @@ func (c *Client) Login(ctx context.Context, account, user string, system bool) (
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, q url.Values, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, "http://holdfast"+path+"?"+q.Encode(), nil)
+	return c.send(ctx, method, path+"?"+q.Encode(), nil, func(body io.Reader) error {
+		if err := json.NewDecoder(body).Decode(into); err != nil {
+			return fmt.Errorf("read the node's answer: %w", err)
+		}
+		return nil
+	})
+}
+
+func (c *Client) post(ctx context.Context, path string, body any, read func(io.Reader) error) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("ask the node: %w", err)
+	}
+	return c.send(ctx, http.MethodPost, path, bytes.NewReader(text), read)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader, read func(io.Reader) error) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://holdfast"+path, body)
 	if err != nil {
 		return fmt.Errorf("ask the node: %w", err)
 	}
@@ -93,12 +112,9 @@ func (c *Client) ask(ctx context.Context, method, path string, q url.Values, int
 		if err := json.NewDecoder(resp.Body).Decode(&f); err != nil || f.What == "" {
 			return fmt.Errorf("ask the node: it answered %s", resp.Status)
 		}
-		return diag.Fail(f.Code, errors.New(f.What), f.Fix)
+		return f.error()
 	}
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		return fmt.Errorf("read the node's answer: %w", err)
-	}
-	return nil
+	return read(resp.Body)
 }
 
 func (c *Client) unreachable(err error) error {

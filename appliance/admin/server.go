@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -32,8 +33,9 @@ type Credentials interface {
 }
 
 // Handler serves the admin API, for the admin socket only.
-func Handler(n Node, c Credentials) http.Handler {
+func Handler(n Node, c Credentials, p Planner) http.Handler {
 	mux := http.NewServeMux()
+	handlePlans(mux, p)
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := n.Status(r.Context())
 		answer(w, s, err)
@@ -64,13 +66,27 @@ type failure struct {
 	Code diag.Code `json:"code,omitempty"`
 	What string    `json:"what"`
 	Fix  string    `json:"fix,omitempty"`
+	// Permanent is true when no retry helps.
+	Permanent bool `json:"permanent,omitempty"`
+}
+
+func failed(err error) failure {
+	return failure{Code: diag.CodeOf(err), What: err.Error(), Fix: diag.Hint(err), Permanent: diag.Permanent(err)}
+}
+
+// error is the failure on the asking side.
+func (f failure) error() error {
+	if f.Permanent {
+		return diag.FailPermanently(f.Code, errors.New(f.What), f.Fix)
+	}
+	return diag.Fail(f.Code, errors.New(f.What), f.Fix)
 }
 
 func answer(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		v = failure{Code: diag.CodeOf(err), What: err.Error(), Fix: diag.Hint(err)}
+		v = failed(err)
 	}
 	// A client that went away is not the node's problem.
 	_ = json.NewEncoder(w).Encode(v)

@@ -3,9 +3,6 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -23,6 +20,9 @@ import (
 // defaults < File < overlays in FILE's .d directory < Environ < Flags.
 type Options struct {
 	File string // empty: the built-in starter
+	// Texts, if not nil, are the file and its overlays in the order of merging, in
+	// place of those on disk: File is not read then.
+	Texts []Text
 	// Environ is the environment, as os.Environ gives it.
 	Environ []string
 	// Flags are keys set on the command line, by their dotted path.
@@ -56,7 +56,7 @@ func Load(o Options) (*Config, diag.List) {
 	}
 
 	merge(k, defaults())
-	for _, f := range files(o.File, org, &l) {
+	for _, f := range files(o, org, &l) {
 		load(f.source, filepath.Dir(f.name))
 	}
 	cwd, err := os.Getwd()
@@ -100,42 +100,25 @@ type file struct {
 	*source
 }
 
-// files reads the file and its overlays in the order in which they are merged.
-func files(name string, org *origins, l *diag.List) []file {
-	if name == "" {
-		org.texts[starterName] = starterText
-		return []file{{starterName, parse(starterText, inFile(starterName, starterText), nil, l)}}
-	}
-	names, err := overlays(name)
-	if err != nil {
-		*l = append(*l, unreadable(overlayDir(name), err))
+// files parses the file and its overlays in the order in which they are merged.
+func files(o Options, org *origins, l *diag.List) []file {
+	texts := o.Texts
+	if texts == nil {
+		var problems diag.List
+		texts, problems = ReadTexts(o.File)
+		*l = append(*l, problems...)
 	}
 	var out []file
-	for _, f := range append([]string{name}, names...) {
-		text, err := readFile(f)
-		if err != nil {
-			*l = append(*l, unreadable(f, err))
-			continue
+	for _, t := range texts {
+		org.texts[t.Name] = t.Data
+		if t.Name != starterName {
+			org.files = append(org.files, t.Name)
 		}
-		org.texts[f] = text
-		org.files = append(org.files, f)
-		if s := parse(text, inFile(f, text), nil, l); s != nil {
-			out = append(out, file{f, s})
+		if s := parse(t.Data, inFile(t.Name, t.Data), nil, l); s != nil {
+			out = append(out, file{t.Name, s})
 		}
 	}
 	return out
-}
-
-func unreadable(file string, err error) diag.Problem {
-	p := diag.Problem{Code: diag.CodeUnreadable, Pos: diag.Pos{File: file}, What: err.Error(), Fix: "correct the path, or its permissions"}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		p.What = pe.Err.Error()
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		p.Fix = fmt.Sprintf("write a starter with `holdfast init %s`, or name the file with --config", file)
-	}
-	return p
 }
 
 // flags makes a source of the keys set on the command line.

@@ -70,7 +70,8 @@ func code(s string) string {
 }
 
 func meaning(k config.Key) string {
-	s := strings.ReplaceAll(k.Help, "|", `\|`)
+	// A bar would end the cell, and <user> would be taken for HTML.
+	s := strings.NewReplacer("|", `\|`, "<", `\<`).Replace(k.Help)
 	if slices.Contains(k.Later, "*") {
 		s += ". **Not in this version**"
 	} else if len(k.Later) > 0 {

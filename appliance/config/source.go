@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,9 +16,6 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
-
-// maxFile bounds one configuration file: 10,000 streams fit many times over.
-const maxFile = 64 << 20
 
 // delimiter joins paths inside koanf. Names of accounts, users, streams and
 // consumers can't contain it.
@@ -80,19 +75,6 @@ type place func(line, col int) diag.Pos
 
 func newSource(pl place) *source {
 	return &source{values: map[string]any{}, at: map[string]diag.Pos{}, keyAt: map[string]diag.Pos{}, keysAt: map[string]diag.Pos{}, place: pl}
-}
-
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("read %s: larger than 64 MiB", name)
-	}
-	return data, err
 }
 
 // parse reads YAML into values and positions, below the path base. It reports
@@ -260,25 +242,4 @@ func syntaxProblem(text []byte, pl place, err error) diag.Problem {
 		fix = "indent with spaces: YAML does not take tabs"
 	}
 	return diag.Problem{Code: diag.CodeSyntax, Pos: pos, What: "not valid YAML: " + msg, Fix: fix}
-}
-
-// overlayDir is where the overlays of a file are: holdfast.d beside holdfast.yaml.
-func overlayDir(file string) string {
-	return strings.TrimSuffix(file, filepath.Ext(file)) + ".d"
-}
-
-// overlays lists the *.yaml and *.yml files of the overlay directory in name order.
-func overlays(file string) ([]string, error) {
-	entries, err := os.ReadDir(overlayDir(file))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	var names []string
-	for _, e := range entries {
-		ext := filepath.Ext(e.Name())
-		if !e.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") {
-			names = append(names, filepath.Join(overlayDir(file), e.Name()))
-		}
-	}
-	return names, err
 }

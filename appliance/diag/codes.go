@@ -73,6 +73,11 @@ const (
 	CodeDiffers   Code = "HF2202"
 	CodeUnmanaged Code = "HF2203"
 	CodeObserve   Code = "HF2204"
+	CodeUpdate    Code = "HF2205"
+	CodeRecreate  Code = "HF2206"
+	CodeStale     Code = "HF2207"
+	CodeConsent   Code = "HF2208"
+	CodePlanMoved Code = "HF2209"
 )
 
 // HF23xx: certificates.

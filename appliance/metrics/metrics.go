@@ -25,6 +25,9 @@ type Node interface {
 	Missing() []string
 	// ReloadFailed is true when the latest reload was refused.
 	ReloadFailed() bool
+	// Drift counts what differs from the configuration by what it takes to end it,
+	// and says when that was looked at; zero before the first time.
+	Drift() (byOp map[string]int, compared time.Time)
 	// Certificates are those of the client listener.
 	Certificates() []Certificate
 	// Refusals are what clients were not allowed since the start.
@@ -53,6 +56,7 @@ func Handler(b Build, n Node) http.Handler {
 		prometheus.NewGaugeFunc(ready, func() float64 { return oneIf(len(n.Missing()) == 0) }),
 		prometheus.NewGaugeFunc(reloadSuccessful, func() float64 { return oneIf(!n.ReloadFailed()) }),
 		security{n},
+		topology{n},
 	)
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 }
@@ -62,6 +66,25 @@ func oneIf(yes bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// topology collects how far the server is from the configuration.
+type topology struct{ node Node }
+
+func (topology) Describe(ch chan<- *prometheus.Desc) {
+	ch <- differences
+	ch <- comparedAt
+}
+
+func (t topology) Collect(ch chan<- prometheus.Metric) {
+	byOp, at := t.node.Drift()
+	if at.IsZero() {
+		return
+	}
+	for op, n := range byOp {
+		ch <- prometheus.MustNewConstMetric(differences, prometheus.GaugeValue, float64(n), op)
+	}
+	ch <- prometheus.MustNewConstMetric(comparedAt, prometheus.GaugeValue, float64(at.UnixMilli())/1000)
 }
 
 // security collects what has labels that are only known at the time.

@@ -12,14 +12,17 @@ import (
 type node struct {
 	missing      []string
 	reloadFailed bool
+	drift        map[string]int
+	compared     time.Time
 	certificates []Certificate
 	refusals     []Refusal
 }
 
-func (n node) Missing() []string           { return n.missing }
-func (n node) ReloadFailed() bool          { return n.reloadFailed }
-func (n node) Certificates() []Certificate { return n.certificates }
-func (n node) Refusals() []Refusal         { return n.refusals }
+func (n node) Missing() []string                  { return n.missing }
+func (n node) ReloadFailed() bool                 { return n.reloadFailed }
+func (n node) Drift() (map[string]int, time.Time) { return n.drift, n.compared }
+func (n node) Certificates() []Certificate        { return n.certificates }
+func (n node) Refusals() []Refusal                { return n.refusals }
 
 func scrape(n Node) string {
 	w := httptest.NewRecorder()
@@ -36,6 +39,11 @@ func TestMetricsFollowTheNode(t *testing.T) {
 	}{
 		{node{}, []string{"holdfast_ready 1\n", "holdfast_config_last_reload_successful 1\n"}, "holdfast_client_refusals_total{"},
 		{node{missing: []string{"engine: recovering"}, reloadFailed: true}, []string{"holdfast_ready 0\n", "holdfast_config_last_reload_successful 0\n"}, "holdfast_certificate"},
+		{node{drift: map[string]int{"update": 2, "drop": 0}, compared: time.UnixMilli(1_800_000_000_500)}, []string{
+			`holdfast_topology_differences{op="update"} 2`, `holdfast_topology_differences{op="drop"} 0`,
+			"holdfast_topology_compared_timestamp_seconds 1.8000000005e+09",
+		}, "\x00"},
+		{node{}, nil, "holdfast_topology_compared_timestamp_seconds "},
 		{node{
 			certificates: []Certificate{{"ca", time.Unix(2_000_000_000, 0)}, {"server", time.Unix(1_900_000_000, 0)}},
 			refusals:     []Refusal{{"shop", "packer", "publish", 3}, {"shop", "packer", "subscribe", 1}},

@@ -17,6 +17,10 @@ var reloadSuccessful = prometheus.GaugeOpts{
 }
 
 var (
+	differences = prometheus.NewDesc("holdfast_topology_differences",
+		"Streams, consumers, accounts and users that differ from the configuration, by what `holdfast plan` calls it.", []string{"op"}, nil)
+	comparedAt = prometheus.NewDesc("holdfast_topology_compared_timestamp_seconds",
+		"When the server was last compared with the configuration, in seconds since 1970.", nil, nil)
 	certificateExpiry = prometheus.NewDesc("holdfast_certificate_expiry_timestamp_seconds",
 		"When the certificate of the client listener (server) or of its CA (ca) ends, in seconds since 1970.", []string{"certificate"}, nil)
 	refusals = prometheus.NewDesc("holdfast_client_refusals_total",

@@ -22,6 +22,12 @@ const (
 	KindLimits  Kind = "limits"
 )
 
+// What of a Change that makes an account or a user, or takes a user away.
+const (
+	Created = "created"
+	Removed = "removed"
+)
+
 // Change is one difference between what was wanted and what was there.
 type Change struct {
 	Kind    Kind
@@ -45,24 +51,36 @@ type Changes struct {
 // are, to the byte, and so do those of users, whatever becomes of their
 // permissions.
 func (id *Identity) Apply(want []Account) (Changes, error) {
-	if err := checkWanted(want); err != nil {
-		return Changes{}, err
-	}
 	var changes Changes
 	err := id.change(func(next *state, now time.Time) (bool, error) {
-		for _, w := range want {
-			made, err := next.applyAccount(w, now)
-			if err != nil {
-				return false, fmt.Errorf("apply account %q: %w", w.Name, err)
-			}
-			changes.Made = append(changes.Made, made...)
-		}
-		changes.Unmanaged = next.unmanaged(want)
-		return len(changes.Made) > 0, nil
+		var err error
+		changes, err = next.apply(want, now)
+		return len(changes.Made) > 0, err
 	})
 	if err != nil {
 		return Changes{}, err
 	}
+	return changes, nil
+}
+
+// Plan returns what Apply would do, and does nothing.
+func (id *Identity) Plan(want []Account) (Changes, error) {
+	return id.current.Load().clone().apply(want, id.file.Now())
+}
+
+func (s *state) apply(want []Account, now time.Time) (Changes, error) {
+	if err := checkWanted(want); err != nil {
+		return Changes{}, err
+	}
+	var changes Changes
+	for _, w := range want {
+		made, err := s.applyAccount(w, now)
+		if err != nil {
+			return Changes{}, fmt.Errorf("apply account %q: %w", w.Name, err)
+		}
+		changes.Made = append(changes.Made, made...)
+	}
+	changes.Unmanaged = s.unmanaged(want)
 	sortChanges(changes.Made)
 	sortChanges(changes.Unmanaged)
 	return changes, nil
@@ -77,7 +95,7 @@ func (s *state) applyAccount(w Account, now time.Time) ([]Change, error) {
 			return nil, err
 		}
 		a = s.insert(fresh)
-		made = append(made, Change{Kind: KindAccount, Account: w.Name, What: "created"})
+		made = append(made, Change{Kind: KindAccount, Account: w.Name, What: Created})
 	}
 	// Changed in place rather than made anew: the claims also hold what is not
 	// declared, such as the revocations.
@@ -112,7 +130,7 @@ func (a *account) applyUsers(claims *jwt.AccountClaims, want []User, now time.Ti
 	}
 	var made []Change
 	for _, name := range removed {
-		made = append(made, Change{Kind: KindUser, Account: a.name, User: name, What: "removed"})
+		made = append(made, Change{Kind: KindUser, Account: a.name, User: name, What: Removed})
 	}
 	for _, w := range want {
 		what, err := a.applyUser(claims, w, now)
@@ -174,7 +192,7 @@ func (a *account) applyUser(claims *jwt.AccountClaims, w User, now time.Time) (s
 			return "", err
 		}
 		u = a.insert(fresh)
-		what = append(what, "created")
+		what = append(what, Created)
 	}
 	switch {
 	case u.public == "":
@@ -198,7 +216,7 @@ func (a *account) applyUser(claims *jwt.AccountClaims, w User, now time.Time) (s
 	if err != nil {
 		return "", err
 	}
-	if changed != "" && !slices.Contains(what, "created") {
+	if changed != "" && !slices.Contains(what, Created) {
 		what = append(what, changed)
 	}
 	return strings.Join(what, "; "), nil

@@ -59,6 +59,28 @@ func TestApplyTellsWhatItDid(t *testing.T) {
 	}
 }
 
+func TestPlanIsWhatApplyDoesAndChangesNothing(t *testing.T) {
+	f, d := newFile(t)
+	id := open(t, f)
+	apply(t, id, account("shop", "packer", "leaver"), account("line", "a"))
+	trust, writes := id.Trust(), d.writes
+	want := []identity.Account{account("shop", "packer", "newcomer"), account("yard", "b")}
+	want[0].Limits = identity.Limits{1, 0, 2, 3, 4, 5, 6}
+	planned, err := id.Plan(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(trust, id.Trust()); diff != "" || d.writes != writes {
+		t.Errorf("after a plan: got %d writes, want %d and the tokens as they were:\n%s", d.writes, writes, diff)
+	}
+	if diff := cmp.Diff(planned, apply(t, id, want...)); diff != "" || len(planned.Made) < 4 || len(planned.Unmanaged) != 1 {
+		t.Errorf("plan and apply (-plan +apply):\n%s\n%+v", diff, planned)
+	}
+	if _, err := id.Plan([]identity.Account{account("shop", "a.b")}); err == nil {
+		t.Error("got a plan with a name that no token may hold, want an error")
+	}
+}
+
 func TestApplyTwiceChangesNothing(t *testing.T) {
 	f, d := newFile(t)
 	id := open(t, f)

@@ -11,43 +11,63 @@ import (
 )
 
 const (
-	skippedStopped = "stopped before this action"
-	skippedDiffers = "this version changes nothing that exists"
-	skippedForeign = "is not in the file"
-	skippedStream  = "its stream was not made"
+	skippedStopped   = "stopped before this action"
+	skippedForeign   = "is not in the file"
+	skippedStream    = "its stream was not made"
+	skippedConfirm   = "needs `holdfast apply`"
+	skippedAllowance = "needs `holdfast apply --allow-destructive "
 )
 
-// Execute makes what the plan creates and leaves everything else alone. Each
-// action has its own time limit, and one that fails stops only what depends on
-// it. It can be interrupted and repeated at any point: what exists as planned is
-// done. progress, if not nil, is called after each creation.
-func (c *Client) Execute(ctx context.Context, plan bootstrap.Plan, progress func(done, total int)) bootstrap.Report {
+// Order is how a plan is to be executed.
+type Order struct {
+	Consents bootstrap.Consents
+	// Progress, if not nil, is called after each action that was tried.
+	Progress func(done, total int)
+	// Step, if not nil, is called after each request that changed something. Tests
+	// end the process in it.
+	Step func(what string)
+}
+
+func (o Order) step(what string) {
+	if o.Step != nil {
+		o.Step(what)
+	}
+}
+
+// Execute does what a plan does to streams and consumers, as far as the consents
+// reach, and leaves everything else alone. Each request has its own time limit, and
+// an action that fails stops only what depends on it. It can be interrupted and
+// repeated at any point: what is as planned is done.
+func (c *Client) Execute(ctx context.Context, plan bootstrap.Plan, order Order) bootstrap.Report {
 	var report bootstrap.Report
 	missing := make(map[string]bool)
-	done, total := 0, plan.Count(bootstrap.Create)
+	done, total := 0, 0
+	for _, a := range plan.Actions {
+		if a.Op.Changes() && order.Consents.Cover(a) {
+			total++
+		}
+	}
 	for _, a := range plan.Actions {
 		r := bootstrap.Result{Action: a}
 		stream := a.Account + "/" + a.Stream
 		switch {
 		case a.Op == bootstrap.Keep:
 			r.Outcome = bootstrap.Done
-		case a.Op != bootstrap.Create:
+		case !a.Op.Changes() || !order.Consents.Cover(a):
 			r.Outcome, r.Reason = bootstrap.Skipped, whyNot(a)
 		case ctx.Err() != nil:
 			r.Outcome, r.Reason = bootstrap.Skipped, skippedStopped
 		case missing[stream]:
 			r.Outcome, r.Reason = bootstrap.Skipped, skippedStream
 		default:
-			r.Outcome, r.Err = bootstrap.Done, c.create(ctx, a)
+			r.Outcome, r.Err = bootstrap.Done, c.do(ctx, a, order)
+			if done++; order.Progress != nil {
+				order.Progress(done, total)
+			}
 		}
 		if r.Err != nil {
 			r.Outcome = bootstrap.Failed
-			missing[stream] = missing[stream] || a.Kind == bootstrap.KindStream
-		}
-		if a.Op == bootstrap.Create {
-			if done++; progress != nil {
-				progress(done, total)
-			}
+			missing[stream] = missing[stream] || a.Kind == bootstrap.KindStream && a.Op == bootstrap.Create
 		}
 		report.Results = append(report.Results, r)
 	}
@@ -55,27 +75,84 @@ func (c *Client) Execute(ctx context.Context, plan bootstrap.Plan, progress func
 }
 
 func whyNot(a bootstrap.Action) string {
-	switch a.Op {
-	case bootstrap.Differs:
-		return skippedDiffers
-	case bootstrap.Unmanaged:
+	switch {
+	case a.Op == bootstrap.Unmanaged:
 		return skippedForeign
+	case a.Consent == bootstrap.Confirmed:
+		return skippedConfirm
+	case a.Consent == bootstrap.Allowed:
+		return skippedAllowance + a.Allowance() + "`"
 	}
 	return a.Reason
 }
 
-func (c *Client) create(ctx context.Context, a bootstrap.Action) error {
-	subject, req := "STREAM.CREATE."+a.Stream, any(a.Spec)
-	what := fmt.Sprintf("create stream %q in account %q", a.Stream, a.Account)
-	if a.Kind == bootstrap.KindConsumer {
-		subject = "CONSUMER.CREATE." + a.Stream + "." + a.Consumer
-		// Without the action an existing consumer would be changed.
-		req = map[string]any{"stream_name": a.Stream, "config": a.Spec, "action": "create"}
-		what = fmt.Sprintf("create consumer %q of stream %q in account %q", a.Consumer, a.Stream, a.Account)
+func (c *Client) do(ctx context.Context, a bootstrap.Action, order Order) error {
+	t := target(a)
+	switch {
+	case a.Op == bootstrap.Create:
+		err := c.request(ctx, a.Account, t.subject("CREATE"), t.creation(a.Spec, "create"), &struct{}{})
+		if err != nil {
+			return diag.Fail(diag.CodeCreate, fmt.Errorf("create %s: %w", t, err), createHint(err))
+		}
+	case a.Op == bootstrap.Recreate:
+		return c.recreate(ctx, a, order)
+	default:
+		return c.update(ctx, t, a.Spec, order)
 	}
-	var answer struct{}
-	if err := c.request(ctx, a.Account, subject, req, &answer); err != nil {
-		return diag.Fail(diag.CodeCreate, fmt.Errorf("%s: %w", what, err), createHint(err))
+	order.step("create " + t.String())
+	return nil
+}
+
+func (c *Client) recreate(ctx context.Context, a bootstrap.Action, order Order) error {
+	var err error
+	if a.Kind == bootstrap.KindStream {
+		err = c.recreateStream(ctx, a.Account, a.Stream, a.Spec, order.step)
+	} else {
+		err = c.recreateConsumer(ctx, a.Account, a.Stream, a.Consumer, a.Spec, order.step)
+	}
+	if err != nil {
+		return diag.Fail(diag.CodeRecreate, fmt.Errorf("make %s anew: %w", target(a), err), recreateHint(err))
 	}
 	return nil
+}
+
+// update changes fields of what exists. What the file does not say stays as it is on
+// the server, so the present configuration is read first; and it is read again
+// afterwards, for the server accepts some changes without making them.
+func (c *Client) update(ctx context.Context, t object, set map[string]any, order Order) error {
+	fail := func(err error) error {
+		return diag.Fail(diag.CodeUpdate, fmt.Errorf("update %s: %w", t, err), createHint(err))
+	}
+	have, err := c.config(ctx, t)
+	if err != nil {
+		return fail(err)
+	}
+	want := bootstrap.Merged(have, set)
+	if t.consumer != "" {
+		// The update of a consumer ignores it; a request of its own changes it.
+		if until, ok := set["pause_until"]; ok {
+			if err := c.pause(ctx, t, until); err != nil {
+				return fail(err)
+			}
+			order.step("pause " + t.String())
+		}
+		delete(want, "pause_until")
+	}
+	if err := c.request(ctx, t.account, t.subject("UPDATE"), t.creation(want, "update"), &struct{}{}); err != nil {
+		return fail(err)
+	}
+	order.step("update " + t.String())
+	if have, err = c.config(ctx, t); err != nil {
+		return fail(err)
+	}
+	if unmet := bootstrap.Unmet(t.kind(), set, want, have); len(unmet) > 0 {
+		return diag.Fail(diag.CodeUpdate, fmt.Errorf("update %s: the server took the change and did not make it: %s", t, unmet[0]),
+			"this version of the server does not change this field: put the server's value in the file")
+	}
+	return nil
+}
+
+// pause makes a consumer deliver nothing before a time; nil ends a pause.
+func (c *Client) pause(ctx context.Context, t object, until any) error {
+	return c.request(ctx, t.account, "CONSUMER.PAUSE."+t.stream+"."+t.consumer, map[string]any{"pause_until": until}, &struct{}{})
 }

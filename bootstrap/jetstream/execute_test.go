@@ -11,28 +11,49 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/bootstrap"
+	"github.com/holdfast-mq/holdfast/bootstrap/jetstream"
 )
 
-func TestDifferenceIsReportedAndLeftAlone(t *testing.T) {
+// agreed is the consent of somebody who allows everything.
+func agreed(streams ...string) jetstream.Order {
+	o := jetstream.Order{Consents: bootstrap.Consents{Confirmed: true}}
+	for _, s := range streams {
+		o.Consents.Allow = append(o.Consents.Allow, "shop/"+s)
+	}
+	return o
+}
+
+func TestWhatNeedsConsentIsLeftAloneWithoutIt(t *testing.T) {
 	n := startNode(t, "shop")
 	c := newClient(t, n)
 	nc := connect(t, n, "shop")
-	call(t, nc, "STREAM.CREATE.ORDERS", `{"name":"ORDERS","subjects":["orders.>"],"max_bytes":1073741824}`)
-	want := shop(stream(t, "ORDERS", `{"subjects":["orders.>"],"max_bytes":2147483648}`))
-
-	plan := bootstrap.Diff(want, observe(t, c, "shop"))
-	report := c.Execute(t.Context(), plan, nil)
-	if len(plan.Actions) != 1 || plan.Actions[0].Op != bootstrap.Differs || report.Results[0].Outcome != bootstrap.Skipped {
-		t.Fatalf("got\n%s and %+v, want one difference, skipped", plan, report.Results)
+	call(t, nc, "STREAM.CREATE.ORDERS", `{"name":"ORDERS","subjects":["orders.>"],"max_bytes":1073741824,"description":"old"}`)
+	want := shop(stream(t, "ORDERS", `{"subjects":["orders.>"],"max_bytes":1048576,"description":"new","deny_purge":true}`))
+	ops := func(p bootstrap.Plan) (ops []string) {
+		for _, a := range p.Actions {
+			ops = append(ops, string(a.Op))
+		}
+		return ops
 	}
-	if got, want := plan.Actions[0].Changes[0].String(), "max_bytes: 1GiB on the server, 2GiB in the file"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if !report.Converged() {
-		t.Error("got not converged, want a difference not to make the node unready")
-	}
-	if got := bootstrap.Diff(want, observe(t, c, "shop")); got.String() != plan.String() {
-		t.Errorf("after execute: got\n%swant the same difference", got)
+	plan := func() bootstrap.Plan { return bootstrap.Diff(want, observe(t, c, "shop"), nil) }
+	for _, step := range []struct {
+		order jetstream.Order
+		want  []string // of the plan before it
+	}{
+		{jetstream.Order{}, []string{"update", "one-way", "drop"}},
+		{jetstream.Order{Consents: bootstrap.Consents{Allow: []string{"shop/ORDERS"}}}, []string{"one-way", "drop"}},
+		{agreed("OTHER"), []string{"one-way", "drop"}},
+		{agreed("ORDERS"), []string{"drop"}},
+		{jetstream.Order{}, []string{"keep"}},
+	} {
+		p := plan()
+		if diff := cmp.Diff(step.want, ops(p)); diff != "" {
+			t.Errorf("plan before %+v (-want +got):\n%s", step.order, diff)
+		}
+		report := c.Execute(t.Context(), p, step.order)
+		if err := report.Err(); err != nil || !report.Converged() {
+			t.Errorf("%+v: got %v, converged %t, want no error and a ready node", step.order, err, report.Converged())
+		}
 	}
 }
 
@@ -47,17 +68,19 @@ func TestHandMadeObjectsAreUnmanaged(t *testing.T) {
 	call(t, nc, "CONSUMER.CREATE.ORDERS.passing", `{"stream_name":"ORDERS","config":{"name":"passing","inactive_threshold":60000000000}}`)
 	want.Accounts[0].Streams[0].Consumers = want.Accounts[0].Streams[0].Consumers[:1]
 
-	plan := bootstrap.Diff(want, observe(t, c, "shop"))
-	const text = `unmanaged stream   shop/HAND: was not made by Holdfast
-unmanaged consumer shop/ORDERS/durable: was not made by Holdfast
-unmanaged consumer shop/ORDERS/old: was made by Holdfast, is not in the file any more
+	plan := bootstrap.Diff(want, observe(t, c, "shop"), nil)
+	const text = `Not in the file, left alone:
+  unmanaged stream   shop/HAND: was not made by Holdfast
+  unmanaged consumer shop/ORDERS/durable: was not made by Holdfast
+  unmanaged consumer shop/ORDERS/old: was made by Holdfast, is not in the file any more
+
 3 not in the file, 2 as declared
 `
 	if diff := cmp.Diff(text, plan.String()); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	c.Execute(t.Context(), plan, nil)
-	if got := bootstrap.Diff(want, observe(t, c, "shop")); got.String() != plan.String() {
+	c.Execute(t.Context(), plan, jetstream.Order{})
+	if got := bootstrap.Diff(want, observe(t, c, "shop"), nil); got.String() != plan.String() {
 		t.Errorf("after execute: got\n%swant everything still there", got)
 	}
 }
@@ -75,7 +98,7 @@ func TestFailedStreamStopsOnlyItsConsumers(t *testing.T) {
 		stream(t, "G", `{"subjects":["g"]}`),
 	)
 	want.Accounts[0].Streams[1].Pos = diag.Pos{File: "holdfast.yaml", Line: 7, Col: 3}
-	report := c.Execute(t.Context(), bootstrap.Diff(want, observe(t, c, "shop")), nil)
+	report := c.Execute(t.Context(), bootstrap.Diff(want, observe(t, c, "shop"), nil), jetstream.Order{})
 	var got []string
 	for _, r := range report.Results {
 		line := r.Action.Path() + " " + string(r.Outcome)
@@ -118,22 +141,22 @@ func TestInterruptedExecuteIsFinishedByTheNext(t *testing.T) {
 	)
 	for stopAfter := range 5 {
 		ctx, cancel := context.WithCancel(t.Context())
-		plan := bootstrap.Diff(want, observe(t, c, "shop"))
+		plan := bootstrap.Diff(want, observe(t, c, "shop"), nil)
 		if stopAfter == 0 {
 			cancel()
 		}
 		var calls []int
-		report := c.Execute(ctx, plan, func(done, total int) {
+		report := c.Execute(ctx, plan, jetstream.Order{Progress: func(done, total int) {
 			if calls = append(calls, done); total != plan.Count(bootstrap.Create) {
 				t.Errorf("progress: got total %d, want %d", total, plan.Count(bootstrap.Create))
 			}
 			if done == 1 {
 				cancel()
 			}
-		})
+		}})
 		cancel()
-		if len(calls) != plan.Count(bootstrap.Create) {
-			t.Errorf("progress: got calls %v, want one per creation of\n%s", calls, plan)
+		if want := min(stopAfter, 1); len(calls) != want {
+			t.Errorf("progress: got calls %v, want %d, one per creation that was tried, of\n%s", calls, want, plan)
 		}
 		if report.Converged() {
 			t.Fatalf("run %d: got converged, want it interrupted", stopAfter)
@@ -149,13 +172,13 @@ func TestRepeatedCreationNeverChangesWhatExists(t *testing.T) {
 	before := shop(stream(t, "A", `{"subjects":["a"]}`, consumer(t, "c", `{"ack_wait":1000000000,"ack_policy":"explicit"}`)))
 	converge(t, c, before)
 	after := shop(stream(t, "A", `{"subjects":["b"]}`, consumer(t, "c", `{"ack_wait":2000000000,"ack_policy":"explicit"}`)))
-	report := c.Execute(t.Context(), bootstrap.Diff(after, bootstrap.Observed{}), nil)
+	report := c.Execute(t.Context(), bootstrap.Diff(after, bootstrap.Observed{}, nil), jetstream.Order{})
 	if got := report.Results[0].Err; got == nil || !strings.HasSuffix(got.Error(), "(10058)") {
 		t.Errorf("stream: got %v, want 10058", got)
 	}
 	// As if the stream had been there: its consumers are tried alone.
-	only := bootstrap.Plan{Actions: bootstrap.Diff(after, bootstrap.Observed{}).Actions[1:]}
-	if got := c.Execute(t.Context(), only, nil).Results[0].Err; got == nil || !strings.HasSuffix(got.Error(), "(10148)") {
+	only := bootstrap.Plan{Actions: bootstrap.Diff(after, bootstrap.Observed{}, nil).Actions[1:]}
+	if got := c.Execute(t.Context(), only, jetstream.Order{}).Results[0].Err; got == nil || !strings.HasSuffix(got.Error(), "(10148)") {
 		t.Errorf("consumer: got %v, want 10148", got)
 	}
 	wantKept(t, c, before)

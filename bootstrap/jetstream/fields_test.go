@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/holdfast-mq/holdfast/bootstrap"
+	"github.com/holdfast-mq/holdfast/bootstrap/jetstream"
 )
 
 // fieldCase is a specification; each is created on a real server and compared
@@ -56,8 +57,8 @@ func TestEveryFieldIsKeptOnceCreated(t *testing.T) {
 			converge(t, c, want)
 			wantKept(t, c, want)
 			// The same creation again is what a repeat after a lost answer does.
-			plan := bootstrap.Diff(want, bootstrap.Observed{})
-			if err := c.Execute(t.Context(), plan, nil).Err(); err != nil {
+			plan := bootstrap.Diff(want, bootstrap.Observed{}, nil)
+			if err := c.Execute(t.Context(), plan, jetstream.Order{}).Err(); err != nil {
 				t.Errorf("create again: got %v, want no error", err)
 			}
 			call(t, connect(t, n, "shop"), "STREAM.DELETE.T", "")

@@ -42,6 +42,10 @@ func hintFor(errCode int) string {
 		return "raise limits.streams of the account"
 	case 10028:
 		return "memory storage is used up: use storage: file, or lower max_bytes"
+	case 10034:
+		return "the stream is a copy of another one on the server and the file does not say so: write `mirror: {}` to make it a stream of its own, or the mirror that it has"
+	case 10069:
+		return "give the consumers that are named a max_ack_pending and an inactive_threshold within consumer_limits"
 	case 10039:
 		return "the account has no JetStream: give it limits.disk, or move its streams to another account"
 	case 10052:

@@ -75,7 +75,7 @@ func TestObserveReadsTheOtherAccountsWhenOneFails(t *testing.T) {
 	if diag.CodeOf(err) != diag.CodeObserve || !strings.Contains(err.Error(), `read account "gone": `) {
 		t.Errorf("got %v (%s), want the account named, code %s", err, diag.CodeOf(err), diag.CodeObserve)
 	}
-	plan := bootstrap.Diff(want, have)
+	plan := bootstrap.Diff(want, have, nil)
 	if plan.Count(bootstrap.Keep) != 1 || plan.Count(bootstrap.Unknown) != 1 {
 		t.Errorf("got\n%swant ORDERS kept and X unknown", plan)
 	}

@@ -41,11 +41,11 @@ func TestSilentJetStreamIsNotAnEmptyOne(t *testing.T) {
 	if diag.CodeOf(err) != diag.CodeObserve || diag.Hint(err) == "" {
 		t.Errorf("got %v, want code %s and a hint", err, diag.CodeObserve)
 	}
-	plan := bootstrap.Diff(shop(stream(t, "A", `{}`, consumer(t, "c", `{}`))), have)
+	plan := bootstrap.Diff(shop(stream(t, "A", `{}`, consumer(t, "c", `{}`))), have, nil)
 	if plan.Count(bootstrap.Unknown) != 2 || plan.Count(bootstrap.Create) != 0 {
 		t.Errorf("got\n%swant all unknown and nothing created", plan)
 	}
-	if c.Execute(t.Context(), plan, nil).Converged() {
+	if c.Execute(t.Context(), plan, jetstream.Order{}).Converged() {
 		t.Error("got converged, want not")
 	}
 }
@@ -90,11 +90,13 @@ func TestObserveMarksWhatAListLeavesOut(t *testing.T) {
 		stream(t, "DOWN", `{}`),
 		stream(t, "NEWER", `{}`, consumer(t, "d", `{}`)),
 		stream(t, "Z", `{}`),
-	), observe(t, c, "shop"))
-	const want = `unknown   consumer shop/A/lost: its leader did not answer
-unknown   stream   shop/DOWN: its leader did not answer
-unknown   stream   shop/NEWER: unsupported - required API level: 9
-unknown   consumer shop/NEWER/d: its stream could not be read: unsupported - required API level: 9
+	), observe(t, c, "shop"), nil)
+	const want = `Could not be read:
+  unknown   consumer shop/A/lost: its leader did not answer
+  unknown   stream   shop/DOWN: its leader did not answer
+  unknown   stream   shop/NEWER: unsupported - required API level: 9
+  unknown   consumer shop/NEWER/d: its stream could not be read: unsupported - required API level: 9
+
 4 not compared, 3 as declared
 `
 	if diff := cmp.Diff(want, plan.String()); diff != "" {

@@ -224,7 +224,7 @@ func observe(t *testing.T, c *jetstream.Client, accounts ...string) bootstrap.Ob
 // converge plans and executes once; everything must succeed.
 func converge(t *testing.T, c *jetstream.Client, want bootstrap.Topology) {
 	t.Helper()
-	report := c.Execute(context.Background(), bootstrap.Diff(want, observe(t, c, "shop")), nil)
+	report := c.Execute(context.Background(), bootstrap.Diff(want, observe(t, c, "shop"), nil), jetstream.Order{})
 	if err := report.Err(); err != nil {
 		t.Fatalf("execute: %v", err)
 	}
@@ -233,7 +233,7 @@ func converge(t *testing.T, c *jetstream.Client, want bootstrap.Topology) {
 // wantKept fails unless the next plan has nothing but Keep.
 func wantKept(t *testing.T, c *jetstream.Client, want bootstrap.Topology) {
 	t.Helper()
-	plan := bootstrap.Diff(want, observe(t, c, "shop"))
+	plan := bootstrap.Diff(want, observe(t, c, "shop"), nil)
 	if kept := plan.Count(bootstrap.Keep); kept != len(plan.Actions) {
 		t.Errorf("second plan: got\n%swant nothing but keep", plan)
 	}

@@ -34,6 +34,7 @@ func newNATSCmd(std stdio, g *globals) *cobra.Command {
 		Short:              "The nats command line tool, connected and logged in [changes state]",
 		Long:               natsHelp,
 		DisableFlagParsing: true, // what follows is the nats tool's own
+		ValidArgsFunction:  completeNATS(std, g),
 		RunE: func(c *cobra.Command, args []string) error {
 			own, rest, err := splitNATSArgs(args)
 			if err != nil {

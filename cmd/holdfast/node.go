@@ -24,8 +24,11 @@ const (
 func (g *globals) configFile() string { return cmp.Or(g.config, os.Getenv("HOLDFAST_CONFIG")) }
 
 // load reads a configuration; "" is the built-in starter.
-func (g *globals) load(file string) (*config.Config, diag.List) {
-	o := config.Options{File: file, Environ: os.Environ()}
+func (g *globals) load(file string) (*config.Config, diag.List) { return g.loadTexts(file, nil) }
+
+// loadTexts reads a configuration from texts in place of the file and its overlays.
+func (g *globals) loadTexts(file string, texts []config.Text) (*config.Config, diag.List) {
+	o := config.Options{File: file, Texts: texts, Environ: os.Environ()}
 	if g.dataDir != "" {
 		o.Flags = append(o.Flags, config.Flag{Name: "--data-dir", Key: "node.data_dir", Text: g.dataDir})
 	}

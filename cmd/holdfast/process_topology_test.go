@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/admin"
 )
 
-func TestProcessLaterStartCreatesWhatIsMissingAndChangesNothing(t *testing.T) {
+func TestProcessLaterStartConvergesAndRemovesNothing(t *testing.T) {
 	t.Parallel()
 	n := filled(t)
 	changed := strings.NewReplacer(
@@ -32,23 +32,20 @@ func TestProcessLaterStartCreatesWhatIsMissingAndChangesNothing(t *testing.T) {
 	n.configure(changed)
 	before := len(n.log.String())
 	n.start()
-	for what, want := range map[string]string{
-		"max_bytes": "accounts.shop.streams.ORDERS.max_bytes: 64MiB on the server, 32MiB in the file",
-		"ack_wait":  "accounts.shop.streams.JOBS.consumers.worker.ack_wait: 1s on the server, 7s in the file",
-	} {
-		line := n.logged(want)
-		at := fmt.Sprintf("holdfast.yaml:%d:", lineOf(changed, what+": 32MiB", what+": 7s"))
-		if !strings.Contains(line, "level=WARN") || !strings.Contains(line, at) || !strings.Contains(line, "HF2202") {
-			t.Errorf("got %q, want a warning that names %s", line, at)
-		}
-		code, out := n.holdfast("status", "--config", "holdfast.yaml")
-		if code != exitOK || !strings.Contains(out, want) {
-			t.Errorf("got exit code %d and %q from status, want 0 and %q", code, out, want)
+	const want = "accounts.shop.streams.ORDERS.max_bytes: 64MiB on the server, 32MiB in the file; lowers the limit"
+	line, at := n.logged(want), fmt.Sprintf("holdfast.yaml:%d:", lineOf(changed, "max_bytes: 32MiB"))
+	for _, part := range []string{"level=WARN", at, "HF2202", "--allow-destructive shop/ORDERS"} {
+		if !strings.Contains(line, part) {
+			t.Errorf("got %q, want it to contain %q", line, part)
 		}
 	}
-	if got := strings.Count(n.log.String()[before:], "HF2202"); got != 2 {
-		t.Errorf("got %d warnings of differences, want one for each of 2", got)
+	if code, out := n.holdfast("status", "--config", "holdfast.yaml"); code != exitOK || !strings.Contains(out, want) {
+		t.Errorf("got exit code %d and %q from status, want 0 and %q", code, out, want)
 	}
+	if got := strings.Count(n.log.String()[before:], "HF2202"); got != 1 {
+		t.Errorf("got %d warnings of differences, want 1", got)
+	}
+	n.logged("ack_wait: 1s on the server, 7s in the file")
 	js := n.jetStream()
 	consumer(t, js, "NEW", "reader")
 	publish(t, js, "new.a", "works")
@@ -59,8 +56,8 @@ func TestProcessLaterStartCreatesWhatIsMissingAndChangesNothing(t *testing.T) {
 	if got := s.CachedInfo(); got.Config.MaxBytes != 64<<20 || got.State.Msgs != 1 {
 		t.Errorf("got max_bytes %d and %d messages, want both as they were", got.Config.MaxBytes, got.State.Msgs)
 	}
-	if got := consumer(t, js, "JOBS", "worker").CachedInfo().Config.AckWait.String(); got != "1s" {
-		t.Errorf("got ack_wait %s, want 1s as it was", got)
+	if got := consumer(t, js, "JOBS", "worker").CachedInfo().Config.AckWait.String(); got != "7s" {
+		t.Errorf("got ack_wait %s, want 7s as in the file", got)
 	}
 	n.stop()
 }
@@ -102,7 +99,7 @@ func TestProcessServesWhatExistsWhileSomethingIsMissing(t *testing.T) {
 	if code, out := n.holdfast("status", "--config", "holdfast.yaml"); code != exitNotReady || !strings.Contains(out, "NOT READY") || !strings.Contains(out, "shop/NEW") {
 		t.Errorf("got exit code %d and %q, want 3 and what is missing", code, out)
 	}
-	if line := n.logged("msg=\"not created\""); !strings.Contains(line, "stream=NEW") || !strings.Contains(line, "holdfast.yaml:") || !strings.Contains(line, "level=ERROR") {
+	if line := n.logged("msg=\"not done\""); !strings.Contains(line, "stream=NEW") || !strings.Contains(line, "holdfast.yaml:") || !strings.Contains(line, "level=ERROR") {
 		t.Errorf("got %q, want an error with the stream and its place in the file", line)
 	}
 	publish(t, n.jetStream(), "jobs.a", "works all the same")
@@ -135,16 +132,18 @@ func TestProcessShowsHowFarARecoveryIs(t *testing.T) {
 	}
 	n.launch()
 	s := n.waitStatus("recovering its last stream", func(s admin.Status) bool {
-		return s.Phase == admin.PhaseRecovering && s.Recovery != nil && s.Recovery.StreamsDone == 1 && s.Recovery.Current == "shop/ORDERS"
+		return s.Phase == admin.PhaseRecovering && s.Recovery != nil && s.Recovery.StreamsDone > 0 && s.Recovery.Current == "shop/ORDERS"
 	})
-	if s.Ready || s.Recovery.StreamsTotal != 2 || s.Recovery.BytesTotal == 0 {
-		t.Errorf("got ready %t, recovery %+v, want 1 of 2 streams and their bytes", s.Ready, s.Recovery)
+	// The third is Holdfast's own, before or after it.
+	if s.Ready || s.Recovery.StreamsTotal != 3 || s.Recovery.BytesTotal == 0 {
+		t.Errorf("got ready %t, recovery %+v, want some of 3 streams and their bytes", s.Ready, s.Recovery)
 	}
+	far := fmt.Sprintf("%d of 3", s.Recovery.StreamsDone)
 	code, out := n.holdfast("status", "--config", "holdfast.yaml")
-	if code != exitNotReady || !strings.Contains(out, "1 of 2 streams") || !strings.Contains(out, "now shop/ORDERS") {
+	if code != exitNotReady || !strings.Contains(out, far+" streams") || !strings.Contains(out, "now shop/ORDERS") {
 		t.Errorf("got exit code %d and %q, want 3 and the progress", code, out)
 	}
-	if code, body := n.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "engine: recovering streams: 1 of 2") {
+	if code, body := n.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "engine: recovering streams: "+far) {
 		t.Errorf("got %d and %q, want 503 and the progress", code, body)
 	}
 	if code, _ := n.get("/livez"); code != http.StatusOK {
@@ -158,7 +157,7 @@ func TestProcessShowsHowFarARecoveryIs(t *testing.T) {
 		t.Errorf("got exit code %d and %q, want 1 and that the port is not open", code, out)
 	}
 	// Not the first such line: it may be from before the other stream was there.
-	if line := n.logged("count=1 total=2"); !strings.Contains(line, "recovering streams") {
+	if line := n.logged(fmt.Sprintf("count=%d total=3", s.Recovery.StreamsDone)); !strings.Contains(line, "recovering streams") {
 		t.Errorf("got %q, want the progress", line)
 	}
 	if err := os.WriteFile(found[0], index, 0o600); err != nil { // into the pipe

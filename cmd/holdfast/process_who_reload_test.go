@@ -73,7 +73,16 @@ func TestProcessUserWhoLeftAndCameBackGetsNewCredentials(t *testing.T) {
 	file := n.kept("auditor")
 	n.reload(replaced(t, who, "      auditor: {role: observer}\n", ""))
 	n.keptOut("auditor", file)
-	n.reload(who)
+	// The old file again is a stale one, which gives nobody access.
+	n.configure(who)
+	n.signal(syscall.SIGHUP)
+	n.logged("was applied since")
+	if _, err := os.Stat(n.credsFile("auditor")); !os.IsNotExist(err) {
+		t.Errorf("got %v, want no credentials by a stale file", err)
+	}
+	if code, out := n.holdfast("apply", "--config", "holdfast.yaml", "--yes", "--rollback"); code != exitOK {
+		t.Fatalf("got exit code %d, want 0\n%s", code, out)
+	}
 	n.keptOut("auditor", file)
 	n.mustLogin("auditor", n.credsFile("auditor"))
 }

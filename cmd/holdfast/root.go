@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +33,10 @@ type stdio struct {
 	in  *os.File
 	out io.Writer
 	err io.Writer
+	// step and driftEvery are those of appliance.Options, for tests of what a crash
+	// in an apply does, and of what is found without waiting for minutes.
+	step       func(what string)
+	driftEvery time.Duration
 }
 
 // checkedWriter remembers the first write that went wrong: most of what is
@@ -129,8 +134,10 @@ func newRoot(std stdio, g *globals, entered *bool) *cobra.Command {
 	f.StringVarP(&g.output, "output", "o", "text", "`FORMAT`: text for people, json for machines")
 	root.AddCommand(
 		newRunCmd(std, g), newCheckCmd(std, g), newInitCmd(std), newSchemaCmd(std),
-		newStatusCmd(std, g), newCredsCmd(std, g), newCACmd(std, g), newNATSCmd(std, g), newVersionCmd(std, g),
+		newStatusCmd(std, g), newPlanCmd(std, g), newApplyCmd(std, g), newCredsCmd(std, g), newCACmd(std, g), newNATSCmd(std, g), newVersionCmd(std, g),
+		newCompletionCmd(std),
 	)
+	addCompletions(root, g)
 	return root
 }
 

@@ -55,9 +55,13 @@ func runNode(std stdio, g *globals, unsafe bool) error {
 		AllowUnsafe: unsafe || file == "" && g.dataDir == "",
 		Log:         service.NewLogger(std.err, cfg.Log.Level, cfg.Log.Format),
 		Notify:      service.NewNotifier(),
-		Reload:      func() (*config.Config, diag.List) { return g.load(file) },
+		Load:        func(texts []config.Text) (*config.Config, diag.List) { return g.loadTexts(file, texts) },
+		Step:        std.step,
+		DriftEvery:  std.driftEvery,
 	}
-	if file == "" {
+	if file != "" {
+		o.Watched = func() []string { return config.Files(file) }
+	} else {
 		o.OnReady = func() { welcome(std.out, node) }
 	}
 	node, err := appliance.Open(o)

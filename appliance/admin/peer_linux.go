@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerUID is the user of the process at the other end of a unix socket.
+func peerUID(c net.Conn) (int, bool) {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return 0, false
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var cred *unix.Ucred
+	if cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); cerr != nil || err != nil {
+		return 0, false
+	}
+	return int(cred.Uid), true
+}

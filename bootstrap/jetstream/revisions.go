@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/bootstrap"
+)
+
+// The stream of revisions and its subjects. A revision's ID is the sequence of the
+// record of its beginning.
+const (
+	revisionStream = "REVISIONS"
+	subjectAll     = "revisions.>"
+	subjectBegun   = "revisions.begun"
+	subjectDone    = "revisions.done."    // and the ID
+	subjectObjects = "revisions.objects." // and the ID
+	// maxRevisionMessages bounds the stream: a revision has two records, and the
+	// latest ones their objects.
+	maxRevisionMessages = 1000
+)
+
+const (
+	codeStreamNotFound  = 10059
+	codeStreamNameInUse = 10058
+	codeWrongLastSeq    = 10071
+	// codeLastSeqUndecided means that another message of the subject is under way.
+	codeLastSeqUndecided = 10164
+
+	hintRevisions = "it is tried again by itself; if it stays, the log of the node has what the server says, and `holdfast status` whether JetStream runs"
+)
+
+// OvertakenError means that another revision was begun since the one before it
+// was read: what was planned then may be wrong now.
+type OvertakenError struct {
+	// Latest is what was begun in the meantime, without its objects. Its ID is 0
+	// when all revisions were removed.
+	Latest bootstrap.Revision
+}
+
+func (e *OvertakenError) Error() string {
+	if e.Latest.ID == 0 {
+		return "all revisions were removed in the meantime"
+	}
+	return fmt.Sprintf("revision %d was begun in the meantime, by %q on node %q", e.Latest.ID, e.Latest.By, e.Latest.Node)
+}
+
+// Revisions is the record of what was applied, by whom and when, in a stream that
+// users don't see.
+type Revisions struct {
+	client   *Client
+	account  string
+	replicas int
+}
+
+// Revisions returns the record that is kept in the account, with that many
+// replicas.
+func (c *Client) Revisions(account string, replicas int) Revisions {
+	return Revisions{client: c, account: account, replicas: replicas}
+}
+
+// Begin records that a revision is about to be applied and returns its ID. It
+// returns an OvertakenError when the latest revision is not rev.After any more.
+// After another error nothing may be applied; it may have been recorded all the
+// same, and Begin with the very same rev, its Time above all, then goes on with
+// that. rev.ID and rev.Done are not looked at.
+func (r Revisions) Begin(ctx context.Context, rev bootstrap.Revision) (uint64, error) {
+	id, err := r.begin(ctx, rev)
+	if err == nil {
+		return id, nil
+	}
+	err = fmt.Errorf("record the beginning of a revision: %w", err)
+	if _, ok := errors.AsType[*OvertakenError](err); ok {
+		return 0, diag.Fail(diag.CodePlanMoved, err, "look at what there is to do now with `holdfast plan`, and apply again")
+	}
+	return 0, diag.Fail(diag.CodeUpdate, err, hintRevisions)
+}
+
+func (r Revisions) begin(ctx context.Context, rev bootstrap.Revision) (uint64, error) {
+	if err := r.ensure(ctx); err != nil {
+		return 0, err
+	}
+	objects := rev.Objects
+	rev.ID, rev.Objects, rev.Done = 0, nil, false
+	record, err := json.Marshal(rev)
+	if err != nil {
+		return 0, fmt.Errorf("encode: %w", err)
+	}
+	id, err := r.publish(ctx, subjectBegun, record, expectLast(rev.After))
+	if code(err) == codeWrongLastSeq {
+		id, err = r.faster(ctx, record)
+	}
+	if err != nil {
+		return 0, err
+	}
+	_, err = r.putObjects(ctx, id, objects)
+	return id, err
+}
+
+// faster returns the ID of the latest beginning when that is the same record, for
+// whose acknowledgement an earlier call waited in vain, and else who began it.
+func (r Revisions) faster(ctx context.Context, record []byte) (uint64, error) {
+	seq, data, err := r.last(ctx, subjectBegun)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case seq == 0:
+		return 0, &OvertakenError{}
+	case bytes.Equal(data, record):
+		return seq, nil
+	}
+	latest, err := decodeBegun(seq, data)
+	if err != nil {
+		return 0, err
+	}
+	return 0, &OvertakenError{Latest: latest}
+}
+
+// revisionEnd is the record of a revision's end.
+type revisionEnd struct {
+	Summary string `json:"summary,omitempty"`
+}
+
+// Finish records that the revision rev.ID was applied to its end, with its
+// Summary, and with the Objects that are now as declared in place of those it
+// began with. It can be repeated: the first record counts. What older revisions
+// declared is forgotten then.
+func (r Revisions) Finish(ctx context.Context, rev bootstrap.Revision) error {
+	if err := r.finish(ctx, rev); err != nil {
+		return diag.Fail(diag.CodeUpdate, fmt.Errorf("record the end of revision %d: %w", rev.ID, err), hintRevisions)
+	}
+	return nil
+}
+
+func (r Revisions) finish(ctx context.Context, rev bootstrap.Revision) error {
+	if rev.ID == 0 {
+		return errors.New("it was not begun")
+	}
+	// Before the record of the end, which is what makes them count.
+	first, err := r.putObjects(ctx, rev.ID, rev.Objects)
+	if err != nil {
+		return err
+	}
+	record, err := json.Marshal(revisionEnd{Summary: rev.Summary})
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	_, err = r.publish(ctx, subjectDone+strconv.FormatUint(rev.ID, 10), record, expectLast(0))
+	if err != nil && code(err) != codeWrongLastSeq {
+		return err
+	}
+	return r.forgetObjects(ctx, rev.ID, first)
+}
+
+// ensure makes the stream, and gives an existing one its replicas: a cluster may
+// have grown around it.
+func (r Revisions) ensure(ctx context.Context) error {
+	config := map[string]any{
+		"name": revisionStream, "subjects": []string{subjectAll},
+		"description": "what was applied to this node, by whom and when",
+		"storage":     "file", "retention": "limits", "discard": "old", "max_msgs": maxRevisionMessages,
+		"num_replicas": r.replicas, "allow_direct": true,
+	}
+	var have struct {
+		Config struct {
+			Replicas int `json:"num_replicas"`
+		} `json:"config"`
+	}
+	err := r.client.request(ctx, r.account, "STREAM.INFO."+revisionStream, struct{}{}, &have)
+	if err == nil && have.Config.Replicas == r.replicas {
+		return nil
+	}
+	what, verb := "update", "UPDATE"
+	if code(err) == codeStreamNotFound {
+		what, verb = "create", "CREATE"
+	} else if err != nil {
+		return fmt.Errorf("read stream %q: %w", revisionStream, err)
+	}
+	var answer struct{}
+	err = r.client.request(ctx, r.account, "STREAM."+verb+"."+revisionStream, config, &answer)
+	if err != nil && code(err) != codeStreamNameInUse { // somebody else just made it
+		return fmt.Errorf("%s stream %q: %w", what, revisionStream, err)
+	}
+	return nil
+}
+
+// expectLast is a header that lets a message in only when the last one of its
+// subject has that sequence.
+func expectLast(seq uint64) nats.Header {
+	return nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(seq, 10)}}
+}
+
+// publish stores one message and returns its sequence.
+func (r Revisions) publish(ctx context.Context, subject string, data []byte, header nats.Header) (uint64, error) {
+	nc, err := r.client.conn(r.account)
+	if err != nil {
+		return 0, err
+	}
+	header.Set(nats.ExpectedStreamHdr, revisionStream)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for {
+		msg, err := nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: data, Header: header})
+		var ack struct {
+			Seq uint64 `json:"seq"`
+		}
+		if err == nil {
+			err = decode(msg.Data, &ack)
+		}
+		// Neither stored anything: the other nodes hear of a stream a moment after it
+		// was made, and what is under way is decided in a moment.
+		again := errors.Is(err, nats.ErrNoResponders) || code(err) == codeLastSeqUndecided
+		if !again || ctx.Err() != nil {
+			return ack.Seq, err
+		}
+		catchUp(ctx)
+	}
+}

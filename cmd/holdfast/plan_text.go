@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/bootstrap"
+)
+
+// What stands for the node's own file where it has none, and where nobody knows its
+// name.
+const (
+	builtIn     = "the built-in starter"
+	unknownFile = "the one that it was started with"
+)
+
+// printPlan prints a plan and what else there is to know before it is applied. own
+// is the node's own file where that is another one, goBack that a stale one is meant.
+func printPlan(w io.Writer, a admin.PlanAnswer, own string, goBack bool) {
+	fmt.Fprint(w, a.Plan)
+	if len(a.NeedRestart) > 0 {
+		fmt.Fprintf(w, "Needs a restart: %s\n", strings.Join(a.NeedRestart, ", "))
+	}
+	if last, ok := a.Revisions.Latest(); ok {
+		fmt.Fprintf(w, "Applied last: %s\n", revisionText(last))
+	} else {
+		fmt.Fprintln(w, "Applied last: nothing yet")
+	}
+	if own != "" {
+		fmt.Fprintf(w, "\nThis file is not the node's own, which is %s.\n"+
+			"`holdfast apply` moves the node to this one; its next start reads its own again.\n", own)
+	}
+	if a.Stale != nil {
+		fmt.Fprint(w, staleText(*a.Stale, a.Revisions, goBack))
+	}
+}
+
+// staleText says that a configuration is an older one, and how to go back to it.
+func staleText(old bootstrap.Revision, h bootstrap.History, goBack bool) string {
+	newer := "Another one was applied since."
+	if last, ok := h.Latest(); ok {
+		newer = fmt.Sprintf("Applied since: revision %d of %s, %s.", last.ID, timeText(last.Time), byText(last.By))
+	}
+	what := "No start, no reload and no `holdfast apply` does any of it, for that would undo the newer one.\n" +
+		"To go back on purpose: `holdfast apply --rollback`.\n"
+	if goBack {
+		what = "Applying it goes back, which --rollback allows.\n"
+	}
+	return fmt.Sprintf("\nSTALE: this configuration is that of revision %d of %s.\n%s\n%s", old.ID, timeText(old.Time), newer, what)
+}
+
+// revisionText says which revision, when and by whom.
+func revisionText(r bootstrap.Revision) string {
+	s := fmt.Sprintf("revision %d, %s, %s", r.ID, timeText(r.Time), byText(r.By))
+	if r.Rollback {
+		s += ", going back on purpose"
+	}
+	if !r.Done {
+		s += "; it is not finished: the node's next start or `holdfast apply` brings it to its end"
+	}
+	return s
+}
+
+func timeText(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
+
+// byText says who applied a revision, or what made the node do it.
+func byText(by string) string {
+	switch by {
+	case "start":
+		return "when the node started"
+	case "reload":
+		return "when the node was told to reload"
+	case "file change":
+		return "when the file changed"
+	}
+	return "by " + by + " with `holdfast apply`"
+}
+
+func printHistory(w io.Writer, h bootstrap.History) {
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "REVISION\tTIME\tNODE\tBY\tDIGEST\tSTATE\tWHAT")
+	for _, r := range h {
+		state := "finished"
+		if !r.Done {
+			state = "not finished"
+		}
+		if r.Rollback {
+			state += ", rollback"
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, timeText(r.Time), r.Node, r.By, r.Digest, state, r.Summary)
+	}
+	t.Flush()
+}
+
+func thousands(n int) string { return humanize.Comma(int64(n)) }
