@@ -78,7 +78,7 @@ func (x change) ofStream() (Class, string) {
 		}
 		return Never, "what a stream mirrors is fixed at creation: another origin would replace its messages; declare a stream of another name"
 	case "storage", "persist_mode":
-		return Anew, x.refused("stream")
+		return x.anew(x.refused("stream"))
 	case "allow_msg_counter":
 		return Never, "messages that are stored can't become counters, or stop being counters; declare a stream of another name"
 	case "first_seq":
@@ -93,6 +93,22 @@ func (x change) ofStream() (Class, string) {
 
 func (x change) refused(what string) string {
 	return "the server does not change " + x.key + " of an existing " + what
+}
+
+// anew is for what takes a new stream. A copy stands for most streams; for some it
+// would lose what they are.
+func (x change) anew(why string) (Class, string) {
+	switch {
+	case isOn(x.have, "sealed"):
+		return Never, why + ", and this one is sealed: make a new stream and copy the messages with `sources`"
+	case !isZero(x.have["mirror"]):
+		return Never, why + ", and this one is a mirror: delete it, and it is made and filled anew"
+	case !isZero(x.have["sources"]):
+		return Never, why + ", and the positions in its sources can't be carried over: apply it without sources first, then put them back"
+	case isOn(x.have, "allow_msg_schedules"):
+		return Never, why + ", and its scheduled messages would fire twice or not at all: make a new stream and move the publishers"
+	}
+	return Anew, why
 }
 
 // limit: a limit that gets lower is enforced by removing messages, if not at
@@ -116,7 +132,7 @@ func (x change) retention() (Class, string) {
 	from, to := text(x.have[x.key]), text(x.want[x.key])
 	switch {
 	case from == "workqueue" || to == "workqueue":
-		return Anew, "the server does not change retention to or from workqueue"
+		return x.anew("the server does not change retention to or from workqueue")
 	case to == "interest":
 		return Drops, "what every consumer has acknowledged is removed; without a consumer, everything is"
 	}
