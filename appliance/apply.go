@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// applyLimit bounds one apply that nobody waits for: after it the client port
-	// opens all the same, for the streams that exist. A thousand streams take a
-	// fraction of it.
-	applyLimit = 5 * time.Minute
+	// startLimit bounds the apply of a start: after it the client port opens all the
+	// same, for the streams that exist, and the apply goes on. A thousand streams take
+	// a fraction of it; a large stream that is half made anew can take longer.
+	startLimit = 5 * time.Minute
 	// readyLimit bounds how long units ordered after this one are kept waiting
 	// for the first apply.
 	readyLimit = 30 * time.Second
@@ -32,17 +32,20 @@ const (
 // consent. What can't be done now is tried again by wait; only an error in accounts
 // and users is returned.
 func (a *Appliance) apply(ctx context.Context, by string) error {
-	ctx, cancel := context.WithTimeout(ctx, applyLimit)
-	defer cancel()
+	if by == byStart {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, startLimit)
+		defer cancel()
+	}
 	begun, last := time.Now(), time.Now()
 	c := newChange(a.config(), by)
-	c.progress = func(done, total int) {
+	c.progress = func(done, total int, now string) {
 		if time.Since(last) < progressEvery {
 			return
 		}
 		last = time.Now()
-		a.log.Info("applying the configuration", keyCount, done, keyTotal, total)
-		line := fmt.Sprintf("applying the configuration: %d of %d", done, total)
+		a.log.Info("applying the configuration", keyCount, done, keyTotal, total, keyWhat, now)
+		line := fmt.Sprintf("applying the configuration: %d of %d %s", done, total, now)
 		if time.Since(begun) < readyLimit {
 			a.opts.Notify.Extend(startExtension, line)
 		} else {
@@ -169,7 +172,7 @@ func (a *Appliance) unapplied() []string {
 	}
 	var out []string
 	for _, res := range a.report.Results {
-		if res.Action.Op == bootstrap.Create && res.Outcome != bootstrap.Done || res.Action.Op == bootstrap.Unknown {
+		if res.Lacking() {
 			out = append(out, fmt.Sprintf("topology: %s %s: %s", res.Action.Kind, res.Action.Path(), reason(res)))
 		}
 	}

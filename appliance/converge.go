@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/bootstrap"
@@ -36,8 +38,10 @@ type change struct {
 	consents bootstrap.Consents
 	rollback bool
 	// shown is the digest of the plan that somebody agreed to; "" for none.
-	shown    string
-	progress func(done, total int)
+	shown string
+	// progress, if not nil, is told how many of the actions are done, and what takes
+	// long in the present one.
+	progress func(done, total int, now string)
 }
 
 func newChange(cfg *config.Config, by string) change {
@@ -167,7 +171,17 @@ func resultsOf(who bootstrap.Plan) []bootstrap.Result {
 const mostRounds = 3
 
 func (a *Appliance) executeStreams(ctx context.Context, c change, plan bootstrap.Plan, history bootstrap.History) (bootstrap.Report, error) {
-	order := jetstream.Order{Consents: c.consents, Progress: c.progress, Step: a.opts.Step}
+	order := jetstream.Order{Consents: c.consents, Step: a.opts.Step}
+	if c.progress != nil {
+		done, total := 0, plan.Covered(c.consents)
+		order.Progress = func(d, t int) {
+			done, total = d, t
+			c.progress(d, t, "")
+		}
+		order.Copied = func(stream string, d, t uint64) {
+			c.progress(done, total, fmt.Sprintf("copying %s: %s of %s messages", stream, humanize.Comma(int64(d)), humanize.Comma(int64(t))))
+		}
+	}
 	var before []bootstrap.Result // what earlier rounds did
 	for round := 1; ; round++ {
 		report := a.js.Execute(ctx, plan, order)

@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
+
+// tellCopyEvery is how often whoever applies is told how far a copy is.
+const tellCopyEvery = 200 * time.Millisecond
 
 // shownRevisions is how many revisions a plan comes with.
 const shownRevisions = 50
@@ -61,7 +65,13 @@ func (a *Appliance) Apply(ctx context.Context, r admin.ApplyRequest, progress fu
 	}
 	c := newChange(cfg, r.By)
 	c.consents, c.rollback, c.shown = r.Consents, r.Rollback, r.Digest
-	c.progress = func(done, total int) { progress(admin.Progress{Done: done, Total: total}) }
+	var last time.Time
+	c.progress = func(done, total int, now string) {
+		if now == "" || time.Since(last) > tellCopyEvery {
+			last = time.Now()
+			progress(admin.Progress{Done: done, Total: total, Now: now})
+		}
+	}
 	out, err := a.converge(ctx, c)
 	if err != nil {
 		a.log.Error("configuration not applied", keyUser, r.By, keyErr, err)

@@ -27,8 +27,6 @@ func (a *Appliance) reload(ctx context.Context, by string) {
 		a.reloaded(false)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, applyLimit)
-	defer cancel()
 	before := digest(a.config())
 	out, err := a.converge(ctx, newChange(cfg, by))
 	if err != nil {

@@ -140,7 +140,8 @@ func TestReportIsConvergedWhenAllThatIsDeclaredExists(t *testing.T) {
 		want    bool
 	}{
 		{Create, Done, true}, {Create, Failed, false}, {Create, Skipped, false}, {Keep, Done, true},
-		{Update, Failed, true}, {Drop, Skipped, true}, {Blocked, Skipped, true}, {Unmanaged, Skipped, true}, {Unknown, Skipped, false},
+		{Update, Failed, true}, {Drop, Skipped, true}, {Blocked, Skipped, true},
+		{Recreate, Done, true}, {Recreate, Failed, false}, {Recreate, Skipped, false}, {Unmanaged, Skipped, true}, {Unknown, Skipped, false},
 	} {
 		r := Report{Results: []Result{{Action: Action{Op: tc.op}, Outcome: tc.outcome}}}
 		if got := r.Converged(); got != tc.want {

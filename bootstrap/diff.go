@@ -3,8 +3,11 @@
 package bootstrap
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
@@ -164,6 +167,10 @@ func (d *differ) change(a Action, o object, drift bool) {
 		}
 		if b.Op == Drop || b.Op == Recreate {
 			b.Loss = loss(b, o)
+		}
+		if b.Op == Recreate && b.Kind == KindStream && o.state.Messages > 0 {
+			b.Note = fmt.Sprintf("publishers to it get no answer while %s messages, %s, are copied twice",
+				humanize.Comma(int64(o.state.Messages)), humanize.IBytes(o.state.Bytes))
 		}
 		d.actions = append(d.actions, b)
 	}

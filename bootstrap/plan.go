@@ -91,6 +91,8 @@ type Action struct {
 	// Loss is what a Drop or Recreate removes, as far as it is known beforehand.
 	Loss   *Loss  `json:"loss,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Note says what else happens while it is done, with the numbers of now.
+	Note string `json:"note,omitempty"`
 	// Stamped is true for an Unmanaged object that Holdfast once made.
 	Stamped bool     `json:"stamped,omitempty"`
 	Pos     diag.Pos `json:"pos,omitzero"`
@@ -208,7 +210,7 @@ func (p Plan) Digest() string {
 	var changing []Action
 	for _, a := range p.Actions {
 		if a.Op.Changes() {
-			a.Loss = nil
+			a.Loss, a.Note = nil, ""
 			changing = append(changing, a)
 		}
 	}

@@ -147,6 +147,9 @@ func (a Action) details(places bool) string {
 			fmt.Fprintf(&b, "\n              %s", c.Why)
 		}
 	}
+	if a.Note != "" {
+		fmt.Fprintf(&b, "\n            %s", a.Note)
+	}
 	if l := a.Loss; l != nil {
 		fmt.Fprintf(&b, "\n            removes %s", l)
 	}

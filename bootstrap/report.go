@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -36,15 +37,23 @@ type Result struct {
 	Err     error   `json:"-"`
 }
 
-// Converged is true when everything declared exists. What differs, is blocked or
-// unmanaged needs a person and does not make a node unready.
-func (r Report) Converged() bool {
-	for _, res := range r.Results {
-		if res.Action.Op == Unknown || res.Action.Op == Create && res.Outcome != Done {
-			return false
-		}
+// Converged is true when everything declared exists and nothing is half done. What
+// differs, is blocked or unmanaged needs a person and does not make a node unready.
+func (r Report) Converged() bool { return !slices.ContainsFunc(r.Results, Result.Lacking) }
+
+// Lacking is true for a result that keeps a node from being ready and is worth
+// another try: something declared does not exist, could not be read, or is half made
+// anew, which is when publishers are refused.
+func (r Result) Lacking() bool {
+	switch r.Action.Op {
+	case Unknown:
+		return true
+	case Create:
+		return r.Outcome != Done
+	case Recreate:
+		return r.Outcome == Failed || r.Outcome == Skipped && r.Action.Consent == NoConsent
 	}
-	return true
+	return false
 }
 
 // Remaining is what is left to do after the report's plan.

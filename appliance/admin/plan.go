@@ -67,6 +67,8 @@ type ApplyRequest struct {
 type Progress struct {
 	Done  int `json:"done"`
 	Total int `json:"total"`
+	// Now says how far a long action is.
+	Now string `json:"now,omitempty"`
 }
 
 // ApplyAnswer is what became of it.

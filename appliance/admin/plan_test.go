@@ -114,8 +114,8 @@ func TestApplyTellsHowFarItIsAndThenItsEnd(t *testing.T) {
 		{Action: plan.Actions[1], Outcome: bootstrap.Done},
 	}}}
 	p := &planning{apply: func(_ context.Context, progress func(Progress)) (ApplyAnswer, error) {
-		progress(Progress{1, 2})
-		progress(Progress{2, 2})
+		progress(Progress{Done: 1, Total: 2})
+		progress(Progress{Done: 2, Total: 2})
 		return want, nil
 	}}
 	order := ApplyRequest{Digest: "d", Rollback: true, Consents: bootstrap.Consents{Confirmed: true, Allow: []string{"shop/ORDERS"}}, By: "somebody else",
@@ -125,7 +125,7 @@ func TestApplyTellsHowFarItIsAndThenItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Progress{{1, 2}, {2, 2}}, far); diff != "" {
+	if diff := cmp.Diff([]Progress{{Done: 1, Total: 2}, {Done: 2, Total: 2}}, far); diff != "" {
 		t.Errorf("got other progress (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" {
@@ -143,7 +143,7 @@ func TestApplyTellsHowFarItIsAndThenItsEnd(t *testing.T) {
 func TestApplyAnswersALineAtATime(t *testing.T) {
 	more := make(chan struct{})
 	p := &planning{apply: func(_ context.Context, progress func(Progress)) (ApplyAnswer, error) {
-		progress(Progress{1, 2})
+		progress(Progress{Done: 1, Total: 2})
 		<-more // until the first line was read
 		return ApplyAnswer{}, diag.Fail(diag.CodePlanMoved, errors.New("moved"), "again")
 	}}
@@ -184,7 +184,7 @@ func TestApplyFailsWithTheNodesOwnError(t *testing.T) {
 
 func TestApplySaysWhenTheNodeGoesAwayInTheMiddle(t *testing.T) {
 	p := &planning{apply: func(_ context.Context, progress func(Progress)) (ApplyAnswer, error) {
-		progress(Progress{1, 2})
+		progress(Progress{Done: 1, Total: 2})
 		panic(http.ErrAbortHandler) // the connection ends without an answer
 	}}
 	_, err := NewClient(servePlans(t, p)).Apply(t.Context(), ApplyRequest{}, func(Progress) {})
@@ -199,7 +199,7 @@ func TestApplyGoesOnWhenWhoeverAskedIsGone(t *testing.T) {
 	p := &planning{apply: func(ctx context.Context, progress func(Progress)) (ApplyAnswer, error) {
 		close(begun)
 		<-gone
-		progress(Progress{1, 1}) // to nobody
+		progress(Progress{Done: 1, Total: 1}) // to nobody
 		outcome <- ctx.Err()
 		return ApplyAnswer{}, nil
 	}}

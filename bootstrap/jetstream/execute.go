@@ -23,6 +23,9 @@ type Order struct {
 	Consents bootstrap.Consents
 	// Progress, if not nil, is called after each action that was tried.
 	Progress func(done, total int)
+	// Copied, if not nil, is called now and then while the messages of a stream are
+	// copied.
+	Copied func(stream string, done, total uint64)
 	// Step, if not nil, is called after each request that changed something. Tests
 	// end the process in it.
 	Step func(what string)
@@ -31,6 +34,13 @@ type Order struct {
 func (o Order) step(what string) {
 	if o.Step != nil {
 		o.Step(what)
+	}
+}
+
+func (o Order) copied(stream string, done, total uint64) {
+	const every = 256
+	if o.Copied != nil && done%every == 0 {
+		o.Copied(stream, done, total)
 	}
 }
 
@@ -104,16 +114,10 @@ func (c *Client) do(ctx context.Context, a bootstrap.Action, order Order) error 
 }
 
 func (c *Client) recreate(ctx context.Context, a bootstrap.Action, order Order) error {
-	var err error
 	if a.Kind == bootstrap.KindStream {
-		err = c.recreateStream(ctx, a.Account, a.Stream, a.Spec, order.step)
-	} else {
-		err = c.recreateConsumer(ctx, a.Account, a.Stream, a.Consumer, a.Spec, order.step)
+		return c.recreateStream(ctx, a.Account, a.Stream, a.Spec, order)
 	}
-	if err != nil {
-		return diag.Fail(diag.CodeRecreate, fmt.Errorf("make %s anew: %w", target(a), err), recreateHint(err))
-	}
-	return nil
+	return c.recreateConsumer(ctx, a.Account, a.Stream, a.Consumer, a.Spec, order)
 }
 
 // update changes fields of what exists. What the file does not say stays as it is on

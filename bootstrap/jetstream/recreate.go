@@ -13,9 +13,6 @@ import (
 	"github.com/holdfast-mq/holdfast/bootstrap"
 )
 
-// steps is called after every request that changed something.
-type steps func(what string)
-
 const (
 	// rollBackTimeout bounds what is done to undo a recreation that failed.
 	rollBackTimeout = time.Minute
@@ -30,18 +27,19 @@ const (
 type recreation struct {
 	c               *Client
 	account, stream string
-	step            steps
+	order           Order
 }
+
+func (r *recreation) step(what string) { r.order.step(what) }
+
+func (r *recreation) copying(done, total uint64) { r.order.copied(r.account+"/"+r.stream, done, total) }
 
 // recreateStream deletes a stream and makes it anew with fields set over its
 // present configuration, nil to unset. Messages keep their sequences, times and
 // headers, consumers their positions. After a stop at any point, calling it again
 // finishes the work; when all is as set it does nothing.
-func (c *Client) recreateStream(ctx context.Context, account, stream string, set map[string]any, step steps) error {
-	r := &recreation{c: c, account: account, stream: stream, step: step}
-	if step == nil {
-		r.step = func(string) {}
-	}
+func (c *Client) recreateStream(ctx context.Context, account, stream string, set map[string]any, order Order) error {
+	r := &recreation{c: c, account: account, stream: stream, order: order}
 	finished, err := r.resume(ctx)
 	if err == nil && !sameJSON(finished, set) {
 		err = r.begin(ctx, set)

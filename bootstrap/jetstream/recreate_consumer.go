@@ -27,11 +27,8 @@ type moved struct {
 // present configuration, nil to unset. It goes on at its acknowledgement floor:
 // what was delivered and not acknowledged is delivered again. After a stop at any
 // point, calling it again finishes the work.
-func (c *Client) recreateConsumer(ctx context.Context, account, stream, consumer string, set map[string]any, step steps) error {
-	r := &recreation{c: c, account: account, stream: stream, step: step}
-	if step == nil {
-		r.step = func(string) {}
-	}
+func (c *Client) recreateConsumer(ctx context.Context, account, stream, consumer string, set map[string]any, order Order) error {
+	r := &recreation{c: c, account: account, stream: stream, order: order}
 	_, err := r.resume(ctx)
 	if err == nil {
 		err = r.moveConsumer(ctx, consumer, set)

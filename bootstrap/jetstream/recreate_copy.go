@@ -182,6 +182,7 @@ func (r *recreation) copyOnce(ctx context.Context, want intent) (record, error) 
 			return rec.start(e)
 		case !e.isEnd():
 			rec.Messages++
+			r.copying(rec.Messages, rec.Stored)
 			rec.Last = max(rec.Last, e.seq)
 			return []entry{e}, nil
 		}
@@ -232,7 +233,7 @@ func (rec *record) start(e entry) ([]entry, error) {
 	if err := unmarshal(e.body, &s); err != nil {
 		return nil, err
 	}
-	rec.First, rec.Last = max(s.FirstSeq, 1), s.LastSeq
+	rec.First, rec.Last, rec.Stored = max(s.FirstSeq, 1), s.LastSeq, s.Messages
 	rec.Bytes = spaceFor(s)
 	state["consumer_count"], state["first_seq"] = 0, rec.First
 	e, err = withState(e, state)

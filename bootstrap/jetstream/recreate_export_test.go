@@ -6,10 +6,10 @@ import "context"
 
 // RecreateStream gives the tests what Execute calls.
 func (c *Client) RecreateStream(ctx context.Context, account, stream string, set map[string]any, step func(string)) error {
-	return c.recreateStream(ctx, account, stream, set, step)
+	return c.recreateStream(ctx, account, stream, set, Order{Step: step})
 }
 
 // RecreateConsumer gives the tests what Execute calls.
 func (c *Client) RecreateConsumer(ctx context.Context, account, stream, consumer string, set map[string]any, step func(string)) error {
-	return c.recreateConsumer(ctx, account, stream, consumer, set, step)
+	return c.recreateConsumer(ctx, account, stream, consumer, set, Order{Step: step})
 }

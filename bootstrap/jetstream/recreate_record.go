@@ -33,6 +33,8 @@ type record struct {
 	First    uint64 `json:"first"`
 	Last     uint64 `json:"last"`
 	Messages uint64 `json:"messages"`
+	// Stored is how many messages the stream had when the copy was begun.
+	Stored uint64 `json:"-"`
 	// complete is false for what salvage made up.
 	complete bool
 	// Bytes is room enough for the messages in any storage.

@@ -86,6 +86,7 @@ func (r *recreation) restoreOnce(ctx context.Context, rec record) error {
 			return nil, nil
 		}
 		kept++
+		r.copying(kept, rec.Messages)
 		return []entry{e}, nil
 	})
 	if err != nil {

@@ -81,5 +81,9 @@ func (p *progress) text(took time.Duration) string {
 	if p.now.Total == 0 {
 		return fmt.Sprintf("applying, %v", took.Round(time.Second))
 	}
-	return fmt.Sprintf("applying: %s of %s, %v", thousands(p.now.Done), thousands(p.now.Total), took.Round(time.Second))
+	text := fmt.Sprintf("applying: %s of %s, %v", thousands(p.now.Done), thousands(p.now.Total), took.Round(time.Second))
+	if p.now.Now != "" {
+		text += ", " + p.now.Now
+	}
+	return text
 }
