@@ -172,6 +172,9 @@ func (a *Appliance) tellRecovered(dur time.Duration) {
 		a.log.Info("streams recovered", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
 			keyBytes, humanize.IBytes(uint64(p.BytesTotal)), keyDur, dur.Round(time.Millisecond).String())
 	}
+	for _, s := range p.Restored {
+		a.log.Warn("a crash had left metadata without its checksum, which has been written again", keyStream, s)
+	}
 	for _, s := range p.Unrecovered {
 		a.log.Error("stream not recovered, its files are still in the data directory", keyStream, s)
 	}

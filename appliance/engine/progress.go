@@ -39,6 +39,9 @@ type Progress struct {
 	// Unrecovered are the streams that were on disk and did not come back, known
 	// once the engine runs. Their files are still there.
 	Unrecovered []string
+	// Restored are streams and consumers whose metadata had lost its checksum to a
+	// crash, which has been written again; as account/stream/consumer.
+	Restored []string
 }
 
 // Progress returns how far the recovery is. It may be called at any time.
@@ -65,6 +68,8 @@ type recovery struct {
 	sizes map[streamKey]int64 // what is on disk
 	done  map[streamKey]bool
 	open  []streamKey // begun and not ended, oldest first
+
+	restored []string
 }
 
 func newRecovery(names Names) *recovery {
@@ -134,7 +139,7 @@ func (r *recovery) streamEnds(k streamKey) {
 func (r *recovery) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes)}
+	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.restored}
 	for k, size := range r.sizes {
 		p.BytesTotal += size
 		switch {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/minio/highwayhash"
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// restoreChecksums writes the checksum of the metadata of streams and consumers
+// where it is missing or wrong, and names them.
+//
+// nats-server 2.15.3 writes meta.inf and then meta.sum, two writes that a power cut
+// can come between, when an object is made and when it is updated. From then on it
+// passes over the object at every start, and over all that is stored in it; even
+// creating it again leaves the checksum as it is. A meta.inf that is whole, which its
+// JSON and the name in it tell, is what the server was about to vouch for.
+func restoreChecksums(storeDir string, names Names) (restored []string, err error) {
+	root := filepath.Join(storeDir, server.JetStreamStoreDir)
+	var errs []error
+	for key := range streamSizes(root) {
+		dir := filepath.Join(root, key.account, "streams", key.stream)
+		label := names.name(key.account) + "/" + key.stream
+		fix := func(dir, name, label, hashed string) {
+			fixed, err := restoreChecksum(dir, name, hashed)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if fixed {
+				restored = append(restored, label)
+			}
+		}
+		fix(dir, key.stream, label, key.stream)
+		consumers, err := os.ReadDir(filepath.Join(dir, "obs"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		for _, c := range consumers {
+			fix(filepath.Join(dir, "obs", c.Name()), c.Name(), label+"/"+c.Name(), key.stream+"/"+c.Name())
+		}
+	}
+	slices.Sort(restored)
+	return restored, errors.Join(errs...)
+}
+
+// restoreChecksum does it for the object in one directory. hashed is what the server
+// makes the key of the checksum from.
+func restoreChecksum(dir, name, hashed string) (bool, error) {
+	meta, err := os.ReadFile(filepath.Join(dir, server.JetStreamMetaFile))
+	if err != nil {
+		return false, nil //nolint:nilerr // the server says what is missing
+	}
+	if _, err := os.Stat(filepath.Join(dir, server.JetStreamMetaFileKey)); err == nil {
+		return false, nil // encrypted: whether it is whole can't be told
+	}
+	var config struct {
+		Name    string `json:"name"`
+		Durable string `json:"durable_name"`
+	}
+	if json.Unmarshal(meta, &config) != nil || config.Name != name && config.Durable != name {
+		return false, nil
+	}
+	key := sha256.Sum256([]byte(hashed))
+	hash, err := highwayhash.NewDigest64(key[:])
+	if err != nil {
+		return false, fmt.Errorf("make checksum of %s: %w", dir, err)
+	}
+	hash.Write(meta)
+	want := hex.EncodeToString(hash.Sum(nil))
+	path := filepath.Join(dir, server.JetStreamMetaFileSum)
+	if have, err := os.ReadFile(path); err == nil && string(have) == want {
+		return false, nil
+	}
+	return true, writeSynced(path, []byte(want))
+}
+
+// writeSynced replaces a file in one step that survives a power cut.
+func writeSynced(path string, data []byte) (err error) {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	if err != nil {
+		return fmt.Errorf("write checksum: %w", err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return fmt.Errorf("write checksum: %w", err)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("write checksum: %w", err)
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("write checksum: %w", err)
+	}
+	return nil
+}
