@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// mode is a node with a promise, or without.
+type mode struct {
+	name string
+	// weak: acknowledges before it is on disk, and has to show what that costs.
+	weak bool
+	make func(binary, dir, data string, storage int64) (node, error)
+}
+
+func modes() []mode {
+	holdfast := func(durability string) func(string, string, string, int64) (node, error) {
+		return func(binary, dir, data string, storage int64) (node, error) {
+			return newHoldfast(binary, dir, data, durability, storage)
+		}
+	}
+	stock := func(sync string) func(string, string, string, int64) (node, error) {
+		return func(_, dir, data string, storage int64) (node, error) { return newStock(dir, data, sync, storage) }
+	}
+	return []mode{
+		{name: "strict", make: holdfast("strict")},
+		{name: "interval", weak: true, make: holdfast("interval")},
+		{name: "stock", weak: true, make: stock("")},
+		{name: "stock-always", make: stock("always")},
+	}
+}
+
+// forgives says that a finding is what the mode is known for. A node that does
+// not come back, or comes back as another one, is forgiven in none.
+func (m mode) forgives(k kind) bool { return m.weak && k != unstarted && k != identity }
+
+func modesNamed(list string) ([]mode, error) {
+	var out []mode
+	for name := range strings.SplitSeq(list, ",") {
+		found := false
+		for _, m := range modes() {
+			if m.name == name {
+				out, found = append(out, m), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("read -mode: %q is none of strict, interval, stock, stock-always", name)
+		}
+	}
+	return out, nil
+}
