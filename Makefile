@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process lint fmt golden cross tarballs bench clean
+.PHONY: help build run test test-unit test-race test-process test-power torture lint fmt golden cross tarballs bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -24,7 +24,7 @@ build: ## build bin/holdfast, static and reproducible
 run: build ## run a node on the built-in starter, data in ./holdfast-data
 	@$(BIN) run
 
-test: lint cross test-unit test-race test-process ## everything that CI requires
+test: lint cross test-unit test-race test-process test-power ## everything that CI requires
 
 test-unit: ## unit, golden, command line and engine tests
 	$(TOOL) gotestsum --format pkgname -- -timeout 10m ./...
@@ -38,6 +38,16 @@ endif
 
 test-process: build ## the built binary: kill -9, full disk, two at once
 	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(TOOL) gotestsum --format pkgname -- -tags process -timeout 15m -run '^TestProcess' ./cmd/holdfast
+
+test-power: build bin/torture ## 50 power cuts: strict loses nothing, weaker modes do
+	bin/torture -mode strict,interval,stock -cuts 40,6,4 -holdfast $(BIN) -keep $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
+
+torture: build bin/torture ## 500 power cuts of each mode; takes hours
+	bin/torture -mode strict,interval,stock,stock-always -cuts 500 -holdfast $(BIN) -keep -timeout 12h
+
+.PHONY: bin/torture
+bin/torture:
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o $@ ./cmd/torture
 
 lint: ## formatting, vet, linters
 	@test -z "$$(gofmt -l appliance bootstrap cmd packaging systemd)" || { echo "not gofmt-clean:"; gofmt -l appliance bootstrap cmd packaging systemd; exit 1; }
