@@ -95,6 +95,10 @@ type Appliance struct {
 	report     *bootstrap.Report // of the latest apply; nil before the first
 	// stale is why the configuration was not applied: a newer one was. Else nil.
 	stale error
+	// changing is who is applying a configuration now; "" for nobody.
+	changing string
+	// told is what was logged last of things that fail again and again.
+	told map[string]string
 	// reloadFailed is true when the latest reload was refused.
 	reloadFailed bool
 }
@@ -109,6 +113,7 @@ func Open(o Options) (_ *Appliance, err error) {
 		phase:     admin.PhaseStarting,
 		broken:    make(chan error, 2),
 		published: map[string]string{},
+		told:      map[string]string{},
 	}
 	a.current.Store(o.Config)
 	defer func() {

@@ -57,11 +57,31 @@ func (a *Appliance) apply(ctx context.Context, by string) error {
 	if wrong, ok := errors.AsType[identityError](err); ok {
 		return wrong.error
 	}
-	if err != nil {
-		a.log.Error("configuration not applied", keyErr, err, keyFix, diag.Hint(err))
-	}
+	a.tellNotApplied(err)
 	a.tellApplied(out.report, first)
 	return nil
+}
+
+// tellNotApplied logs why a configuration was not applied, when that is another
+// reason than the last time.
+func (a *Appliance) tellNotApplied(err error) {
+	if a.news("configuration", err) {
+		a.log.Error("configuration not applied", keyErr, err, keyFix, diag.Hint(err))
+	}
+}
+
+// news reports whether an error is to be told: not when it is what was told of the
+// same thing the last time.
+func (a *Appliance) news(of string, err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		delete(a.told, of)
+		return false
+	}
+	before, known := a.told[of]
+	a.told[of] = err.Error()
+	return !known || before != err.Error()
 }
 
 func (a *Appliance) firstApply() bool {
@@ -78,6 +98,7 @@ func (a *Appliance) tellApplied(r bootstrap.Report, first bool) {
 		if act.Stream == "" || !act.Op.Changes() {
 			continue // accounts and users are told of one by one
 		}
+		again := !a.news(string(act.Op)+" "+act.Path(), res.Err)
 		switch res.Outcome {
 		case bootstrap.Done:
 			done[act.Op]++
@@ -89,6 +110,9 @@ func (a *Appliance) tellApplied(r bootstrap.Report, first bool) {
 				a.log.Info("changed", keyAction, string(act.Op), keyAccount, act.Account, keyStream, act.Stream, keyConsumer, act.Consumer, keyWhat, c.String())
 			}
 		case bootstrap.Failed:
+			if again {
+				continue
+			}
 			a.log.Error("not done", keyAction, string(act.Op), keyAccount, act.Account, keyStream, act.Stream, keyConsumer, act.Consumer,
 				keyWhere, act.Pos.String(), keyErr, res.Err, keyFix, diag.Hint(res.Err))
 		}
@@ -111,14 +135,14 @@ func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, files <-ch
 	pause := retryFirst
 	retry := time.NewTimer(pause)
 	defer retry.Stop()
-	if ready {
+	if ready && a.settled() {
 		retry.Stop()
 	}
 	reload := func(by string) {
 		a.opts.Notify.Reloading()
 		a.reload(drain, by)
 		a.opts.Notify.Ready("reloaded")
-		if !a.converged() {
+		if !a.settled() {
 			pause = retryFirst
 			retry.Reset(pause)
 		}
@@ -140,14 +164,18 @@ func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, files <-ch
 		case <-drift.C:
 			a.lookForDrift(drain)
 		case <-retry.C:
-			if !a.converged() {
+			if !a.settled() {
 				if err := a.apply(drain, byRetry); err != nil {
-					a.log.Error("configuration not applied", keyErr, err, keyFix, diag.Hint(err))
+					a.tellNotApplied(err)
 				}
 			}
 			if len(a.Missing()) == 0 {
-				a.tellReady()
-				continue
+				if !ready {
+					a.tellReady()
+				}
+				if ready = true; a.settled() {
+					continue
+				}
 			}
 			pause = min(pause*2, retryLast)
 			retry.Reset(pause)
@@ -161,6 +189,13 @@ func (a *Appliance) converged() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.report != nil && a.report.Converged()
+}
+
+// settled is true when no other try can get any further.
+func (a *Appliance) settled() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.report != nil && !a.report.Retry()
 }
 
 // unapplied says what is missing of the topology.

@@ -62,6 +62,8 @@ type outcome struct {
 func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 	a.applying.Lock()
 	defer a.applying.Unlock()
+	a.setChanging(c.by)
+	defer a.setChanging("")
 
 	history, err := a.revisions().History(ctx)
 	if err != nil {
@@ -74,7 +76,8 @@ func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 	}
 	if old, latest, stale := history.Stale(c.digest); stale && !c.rollback {
 		fault := staleFault(old, latest)
-		a.remember(plan, &bootstrap.Report{}, fault)
+		a.remember(plan.Standing(), plan.Untouched("the file is older than what was applied"), fault)
+		a.reloaded(false)
 		return outcome{}, fault
 	}
 	if c.shown != "" && c.shown != plan.Digest() {
@@ -115,7 +118,7 @@ func (a *Appliance) carryOut(ctx context.Context, c change, plan bootstrap.Plan,
 	a.remember(out.report.Remaining(), &out.report, nil)
 	a.current.Store(c.cfg)
 	if out.revision != 0 && ctx.Err() == nil {
-		rev.Objects = out.report.Settled(c.topology.Objects())
+		rev.Objects, rev.Summary = out.report.Settled(c.topology.Objects()), out.report.Summary()
 		if err := a.revisions().Finish(ctx, rev); err != nil {
 			return out, err
 		}
@@ -271,6 +274,12 @@ func (a *Appliance) remember(remaining bootstrap.Plan, report *bootstrap.Report,
 
 // revisions are the books of what was applied.
 func (a *Appliance) revisions() jetstream.Revisions { return a.js.Revisions(identity.InternalName, 1) }
+
+func (a *Appliance) setChanging(by string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changing = by
+}
 
 func (a *Appliance) step(what string) {
 	if a.opts.Step != nil {

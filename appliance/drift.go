@@ -55,8 +55,8 @@ func (a *Appliance) Drift() (byOp map[string]int, compared time.Time) {
 	defer a.mu.Unlock()
 	byOp = map[string]int{}
 	for _, op := range bootstrap.Ops() {
-		if n := a.plan.Count(op); n > 0 || op.Changes() || op == bootstrap.Blocked {
-			byOp[string(op)] = n
+		if op.Changes() || op == bootstrap.Blocked {
+			byOp[string(op)] = a.plan.Count(op)
 		}
 	}
 	return byOp, a.compared

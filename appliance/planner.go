@@ -85,12 +85,25 @@ func (a *Appliance) Apply(ctx context.Context, r admin.ApplyRequest, progress fu
 	return admin.ApplyAnswer{Own: own, Report: out.report, Revision: out.revision, NeedRestart: needRestart(a.opts.Config, cfg)}, nil
 }
 
+// ownFiles are the files that the node reads at its next start, whatever was applied
+// since.
+func (a *Appliance) ownFiles() []string {
+	if a.opts.Watched != nil {
+		return a.opts.Watched()
+	}
+	return a.opts.Config.Files()
+}
+
 // running refuses to plan while the server is not there to be compared with.
 func (a *Appliance) running() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.phase != admin.PhaseRunning {
 		return diag.Fail(diag.CodeNotReady, fmt.Errorf("the node is %s", a.phase), "`holdfast status` shows how far it is; try again when it runs")
+	}
+	if a.changing != "" {
+		return diag.Fail(diag.CodeNotReady, fmt.Errorf("the node is applying a configuration already, by %s", a.changing),
+			"wait until it is done; the log shows how far it is")
 	}
 	return nil
 }

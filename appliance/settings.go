@@ -135,7 +135,7 @@ func identityUser(cfg *config.Config, account, name string, declared config.User
 // it is a copy of others, which takes nothing from clients.
 func capturedBy(acc config.Account, stream string) []string {
 	s := acc.Streams[stream]
-	if len(s.Subjects) == 0 && s.Mirror == nil && len(s.Sources) == 0 {
+	if len(s.Subjects) == 0 && !s.IsMirror() && len(s.Sources) == 0 {
 		return []string{stream}
 	}
 	return texts(s.Subjects)

@@ -63,7 +63,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 			Started:       a.started,
 			UptimeSeconds: time.Since(a.started).Seconds(),
 			DataDir:       a.dir.Path(),
-			ConfigFiles:   cfg.Files(),
+			ConfigFiles:   a.ownFiles(),
 			ConfigDigest:  digest(cfg),
 			MemoryLimit:   a.memLimit,
 		},

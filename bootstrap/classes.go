@@ -104,7 +104,7 @@ func (x change) anew(why string) (Class, string) {
 	case !isZero(x.have["mirror"]):
 		return Never, why + ", and this one is a mirror: delete it, and it is made and filled anew"
 	case !isZero(x.have["sources"]):
-		return Never, why + ", and the positions in its sources can't be carried over: apply it without sources first, then put them back"
+		return Never, why + ", and this one would copy everything from its sources a second time: declare a stream of another name"
 	case isOn(x.have, "allow_msg_schedules"):
 		return Never, why + ", and its scheduled messages would fire twice or not at all: make a new stream and move the publishers"
 	}

@@ -33,6 +33,12 @@ line was measured: a test sends the change to a real nats-server %s, on one node
 | blocked | not done | Not to be had for what exists. Put the server's value in the file, or declare an object of another name. |
 
 A limit counts as lowered when it was unlimited before.
+
+What the file does not say is left as it is: "unset" below is a value that says so, empty braces, empty brackets, an empty text or 0s, and not a line that is
+missing. A key of metadata is emptied with an empty text and not removed. A recreated stream gives its publishers no answer while its messages
+are copied twice, each synced to disk: about as long as publishing them one by one takes, two times. Its data is on the disk twice meanwhile. A
+recreated consumer goes on at its oldest unacknowledged message: what was delivered after that one is delivered again, acknowledged or not, and deliveries are
+counted anew.
 `
 
 func TestUpdatesPageIsUpToDate(t *testing.T) {

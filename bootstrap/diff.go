@@ -18,6 +18,7 @@ const (
 	reasonNoStream = "its stream could not be read: "
 	reasonResumed  = "was begun and cut short; its messages are in a copy"
 	reasonDeleted  = "was deleted since the file was applied"
+	reasonHeld     = "the server refuses it while stream %s has one of the subjects"
 )
 
 // Diff says what to do so that the server has what the file declares. applied
@@ -49,7 +50,8 @@ func (d *differ) account(want Account, have ObservedAccount) {
 		declared[s.Name] = s
 	}
 	streams, copied := withoutCopies(have.Streams)
-	for _, name := range originsFirst(union(declared, streams), declared) {
+	sourced := sourcedBy(have.Streams)
+	for _, name := range inOrder(union(declared, streams), declared, streams) {
 		s, isDeclared := declared[name]
 		seen, exists := streams[name]
 		at := Action{Kind: KindStream, Account: want.Name, Stream: name, Pos: s.Pos}
@@ -69,7 +71,8 @@ func (d *differ) account(want Account, have ObservedAccount) {
 		}
 		d.decide(at, object{
 			set: s.Set, fields: s.Fields, exists: exists, have: seen.Config, unavailable: seen.Unavailable,
-			stream: seen.Config, state: seen.State,
+			stream: seen.Config, state: seen.State, defaults: s.Defaults,
+			sourcedBy: sourced[name], holder: holder(name, texts(s.Set["subjects"]), declared, streams),
 		}, s.spec)
 		d.consumers(at, s, seen)
 	}
@@ -110,7 +113,7 @@ func (d *differ) consumers(at Action, s Stream, have ObservedStream) {
 		}
 		d.decide(at, object{
 			set: c.Set, fields: c.Fields, exists: exists, have: seen.Config, unavailable: seen.Unavailable,
-			stream: have.Config, state: have.State,
+			stream: have.Config, state: have.State, defaults: c.Defaults, consumer: seen.State,
 		}, c.spec)
 	}
 }
@@ -125,6 +128,14 @@ type object struct {
 	// stream and state are the server's of the stream itself, or of the consumer's.
 	stream map[string]any
 	state  StreamState
+	// consumer is the state of the consumer itself.
+	consumer ConsumerState
+	// defaults are what Holdfast would have made it with.
+	defaults map[string]any
+	// sourcedBy is a stream of the account that copies from this one; "" for none.
+	sourcedBy string
+	// holder is another stream that has one of the declared subjects and keeps it.
+	holder string
 }
 
 func (d *differ) decide(a Action, o object, spec func() map[string]any) {
@@ -133,7 +144,10 @@ func (d *differ) decide(a Action, o object, spec func() map[string]any) {
 	switch {
 	case !o.exists:
 		a.Op, a.Spec, a.Drift = Create, spec(), same
-		if a.Drift {
+		switch {
+		case o.holder != "":
+			a.Reason = fmt.Sprintf(reasonHeld, o.holder)
+		case a.Drift:
 			a.Reason = reasonDeleted
 		}
 	case o.unavailable != "":
@@ -148,6 +162,9 @@ func (d *differ) decide(a Action, o object, spec func() map[string]any) {
 // change adds an action for each kind of consent that the differences need.
 func (d *differ) change(a Action, o object, drift bool) {
 	changes := compare(a.Kind, o.set, o.have)
+	if !stamped(o.have) {
+		a.Adopted = compare(a.Kind, without(o.defaults, o.set), o.have)
+	}
 	if len(changes) == 0 {
 		a.Op = Keep
 		d.actions = append(d.actions, a)
@@ -158,6 +175,7 @@ func (d *differ) change(a Action, o object, drift bool) {
 	}
 	for _, g := range sortOut(a.Kind, changes, o) {
 		b := a
+		a.Adopted = nil // said once
 		b.Op, b.Consent, b.Changes, b.Drift = g.op, consentFor(g.op), g.changes, drift
 		if b.Op != Blocked {
 			b.Spec = settings(o.set, g.changes)
@@ -168,9 +186,11 @@ func (d *differ) change(a Action, o object, drift bool) {
 		if b.Op == Drop || b.Op == Recreate {
 			b.Loss = loss(b, o)
 		}
-		if b.Op == Recreate && b.Kind == KindStream && o.state.Messages > 0 {
-			b.Note = fmt.Sprintf("publishers to it get no answer while %s messages, %s, are copied twice",
-				humanize.Comma(int64(o.state.Messages)), humanize.IBytes(o.state.Bytes))
+		if b.Op == Recreate {
+			b.Note = o.note(b.Kind)
+		}
+		if _, takes := b.Spec["subjects"]; takes && o.holder != "" {
+			b.Reason = fmt.Sprintf(reasonHeld, o.holder)
 		}
 		d.actions = append(d.actions, b)
 	}
@@ -209,12 +229,54 @@ func settings(set map[string]any, changes []FieldChange) map[string]any {
 	return out
 }
 
+// note says what being made anew means for whoever uses the object.
+func (o object) note(k Kind) string {
+	switch {
+	case k == KindStream && o.state.Messages > 0:
+		return fmt.Sprintf("publishers to it get no answer while %s messages, %s, are copied twice, each synced to disk",
+			humanize.Comma(int64(o.state.Messages)), humanize.IBytes(o.state.Bytes))
+	case k == KindStream:
+		return "publishers to it get no answer meanwhile"
+	case o.consumer.NumAckPending > 0 || o.consumer.Delivered.Stream > o.consumer.AckFloor.Stream:
+		return "what was delivered after the oldest unacknowledged message is delivered again, also where it is acknowledged, and deliveries are counted anew"
+	}
+	return ""
+}
+
 func unmanaged(a Action, have map[string]any) Action {
 	a.Op, a.Reason = Unmanaged, reasonForeign
-	if metadata, ok := have["metadata"].(map[string]any); ok && text(metadata[stampManaged]) == "true" {
+	if stamped(have) {
 		a.Stamped, a.Reason = true, reasonRemoved
 	}
 	return a
+}
+
+func stamped(have map[string]any) bool {
+	metadata, _ := have["metadata"].(map[string]any)
+	return text(metadata[stampManaged]) == "true"
+}
+
+// without returns the defaults of the fields that the file does not set.
+func without(defaults, set map[string]any) map[string]any {
+	out := maps.Clone(defaults)
+	for field := range set {
+		delete(out, field)
+	}
+	return out
+}
+
+// sourcedBy names, for a stream, one of the same account that has it as a source.
+func sourcedBy(have map[string]ObservedStream) map[string]string {
+	out := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		sources, _ := have[name].Config["sources"].([]any)
+		for _, s := range sources {
+			if source, ok := s.(map[string]any); ok && isLocal(source) {
+				out[text(source["name"])] = name
+			}
+		}
+	}
+	return out
 }
 
 // withoutCopies takes out the copies that recreations keep messages in, and names

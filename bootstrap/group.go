@@ -28,6 +28,9 @@ func sortOut(k Kind, changes []FieldChange, o object) []group {
 	ops := make([]Op, len(changes))
 	for i, c := range changes {
 		class, why := classify(k, c, o.have, want, o.stream)
+		if class == Anew && k == KindStream && o.sourcedBy != "" {
+			class, why = Never, why+", and stream "+o.sourcedBy+" has it as a source and would copy everything a second time: declare a stream of another name"
+		}
 		ops[i], changes[i].Why = opOf[class], why
 	}
 	for again := true; again; {

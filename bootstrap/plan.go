@@ -93,6 +93,9 @@ type Action struct {
 	Reason string `json:"reason,omitempty"`
 	// Note says what else happens while it is done, with the numbers of now.
 	Note string `json:"note,omitempty"`
+	// Adopted are the fields in which an object that Holdfast did not make differs from
+	// what Holdfast makes, and that the file does not set: they stay.
+	Adopted []FieldChange `json:"adopted,omitempty"`
 	// Stamped is true for an Unmanaged object that Holdfast once made.
 	Stamped bool     `json:"stamped,omitempty"`
 	Pos     diag.Pos `json:"pos,omitzero"`
@@ -199,10 +202,25 @@ func (p Plan) Split() (who, what Plan) {
 	return who, what
 }
 
+// Untouched is the report of a plan of which nothing was done.
+func (p Plan) Untouched(why string) *Report {
+	r := Report{Results: make([]Result, len(p.Actions))}
+	for i, a := range p.Actions {
+		r.Results[i] = Result{Action: a, Outcome: Skipped, Reason: why}
+		if a.Op == Keep {
+			r.Results[i] = Result{Action: a, Outcome: Done}
+		}
+	}
+	return &r
+}
+
 // Standing is the plan without what is as declared.
 func (p Plan) Standing() Plan {
-	return Plan{Actions: slices.DeleteFunc(slices.Clone(p.Actions), func(a Action) bool { return a.Op == Keep })}
+	return Plan{Actions: slices.DeleteFunc(slices.Clone(p.Actions), func(a Action) bool { return !a.stands() })}
 }
+
+// stands is true for an action that a person may want to know of.
+func (a Action) stands() bool { return a.Op != Keep || len(a.Adopted) > 0 }
 
 // Digest identifies what the plan changes, so that what is applied is what was
 // shown: the state of streams, which moves all the time, is not in it.

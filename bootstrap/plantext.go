@@ -26,10 +26,12 @@ var sections = []struct {
 		func(a Action) bool { return a.Op == OneWay }},
 	{"Was changed on the server since the file was applied; `holdfast apply` puts it back:",
 		func(a Action) bool { return a.Drift && a.Consent == Confirmed && a.Op != OneWay }},
-	{"Takes access away:",
+	{"Takes access away, at start, reload and apply:",
 		func(a Action) bool { return a.Op == Remove }},
 	{"Done at start, reload and apply:",
 		func(a Action) bool { return a.Op.Changes() && a.Op != Remove && a.Consent == NoConsent }},
+	{"Was not made by Holdfast and is in the file now; what the file does not say stays:",
+		func(a Action) bool { return a.Op == Keep && len(a.Adopted) > 0 }},
 	{"Can't be done:",
 		func(a Action) bool { return a.Op == Blocked }},
 	{"Not in the file, left alone:",
@@ -146,6 +148,9 @@ func (a Action) details(places bool) string {
 		if c.Why != "" {
 			fmt.Fprintf(&b, "\n              %s", c.Why)
 		}
+	}
+	for _, c := range a.Adopted {
+		fmt.Fprintf(&b, "\n            %s stays %s, where Holdfast makes it %s", c.Field, shown(c.Field, c.Have), shown(c.Field, c.Want))
 	}
 	if a.Note != "" {
 		fmt.Fprintf(&b, "\n            %s", a.Note)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
@@ -60,7 +62,7 @@ func (r Result) Lacking() bool {
 func (r Report) Remaining() Plan {
 	var p Plan
 	for _, res := range r.Results {
-		if res.Action.Op != Keep && res.Outcome != Done {
+		if res.Action.stands() && res.Outcome != Done || len(res.Action.Adopted) > 0 {
 			p.Actions = append(p.Actions, res.Action)
 		}
 	}
@@ -72,11 +74,45 @@ func (r Report) Remaining() Plan {
 func (r Report) Settled(objects map[string]string) map[string]string {
 	settled := maps.Clone(objects)
 	for _, res := range r.Results {
-		if res.Outcome != Done {
+		// What somebody changed on the server was as declared before, and stays known.
+		if res.Outcome != Done && !res.Action.Drift {
 			delete(settled, res.Action.Path())
 		}
 	}
 	return settled
+}
+
+// Retry is true when something failed that needs nobody's consent: it may work later,
+// or once something else is out of its way.
+func (r Report) Retry() bool {
+	return slices.ContainsFunc(r.Results, func(res Result) bool {
+		return res.Lacking() || res.Outcome == Failed && res.Action.Consent == NoConsent
+	})
+}
+
+// Summary says in words what became of the plan.
+func (r Report) Summary() string {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, humanize.Comma(int64(n))+" "+what)
+		}
+	}
+	for _, op := range Ops() {
+		if word, ok := doneWords[op]; ok {
+			add(len(r.Made(op)), word)
+		}
+	}
+	add(r.Count(Failed), "failed")
+	add(r.Count(Skipped), "left")
+	if len(parts) == 0 {
+		return "nothing to change"
+	}
+	return strings.Join(parts, ", ")
+}
+
+var doneWords = map[Op]string{
+	Create: "created", Update: "updated", Drop: "lowered", OneWay: "changed for good", Recreate: "made anew", Remove: "removed",
 }
 
 // Made returns the results of one kind of work that was done.

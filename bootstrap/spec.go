@@ -13,6 +13,12 @@ const stampManaged = "holdfast.managed"
 
 func (s Stream) spec() map[string]any {
 	spec := merge(s.Defaults, s.Set)
+	for field, v := range spec {
+		// Nothing written inside means that there is to be none.
+		if object, ok := v.(map[string]any); ok && len(object) == 0 {
+			delete(spec, field)
+		}
+	}
 	spec["name"] = s.Name
 	return stamp(spec)
 }

@@ -15,12 +15,22 @@ import (
 func (p Plan) Warnings() diag.List {
 	var l diag.List
 	for _, a := range p.Actions {
+		for _, c := range a.Adopted {
+			l = append(l, diag.Problem{
+				Severity: diag.Warning, Code: diag.CodeAdopted, Pos: a.Pos, Path: a.key(c.Field),
+				What: fmt.Sprintf("the %s was not made by Holdfast and stays %s, where Holdfast makes it %s", a.Kind, shown(c.Field, c.Have), shown(c.Field, c.Want)),
+				Fix:  "write the value that is meant into the file",
+			})
+		}
 		w := diag.Problem{Severity: diag.Warning, Code: diag.CodeDiffers, Pos: a.Pos, Path: a.key("")}
 		switch {
 		case a.Op == Unmanaged && a.Stamped:
 			w.Code = diag.CodeUnmanaged
 			w.What = fmt.Sprintf("the %s is on the server and not in the file", a.Kind)
-			w.Fix = fmt.Sprintf("declare it again, or delete it and what it holds: `holdfast nats %s rm %s`", a.Kind, a.names())
+			w.Fix = fmt.Sprintf("declare it again, or delete it and what it holds: `holdfast nats --account %s %s rm %s`", a.Account, a.Kind, a.names())
+			if a.Kind == KindAccount {
+				w.Fix = "declare it again; this version removes no account, and one that nobody connects to does no harm"
+			}
 			l = append(l, w)
 		case a.Op == Unknown:
 			w.Code = diag.CodeObserve

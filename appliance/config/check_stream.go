@@ -34,7 +34,7 @@ type stream struct {
 func (c *checker) streamsOf(at path, a Account) []stream {
 	var out []stream
 	for _, name := range keysOfMap(a.Streams) {
-		s := stream{object: object{c, at}.in("streams", name), Stream: a.Streams[name], name: name}
+		s := stream{object: object{c, at}.in("streams", name), Stream: a.Streams[name].written(), name: name}
 		s.retention = s.choice("retention", s.Retention, "limits")
 		s.discard = s.choice("discard", s.Discard, "new")
 		s.storage = s.choice("storage", s.Storage, "file")

@@ -2,6 +2,8 @@
 
 package config
 
+import "reflect"
+
 // Stream declares one stream. A nil field is not set: a create leaves it to
 // Holdfast's and the server's defaults, and an existing stream keeps what it has.
 type Stream struct {
@@ -46,6 +48,25 @@ type Stream struct {
 	Consumers   map[string]Consumer `key:"consumers" help:"consumers of the stream; the name is the key" own:"yes" name:"consumer"`
 	GroupCommit *string             `key:"group_commit" help:"one fsync for all publishers that wait; auto: where it is sound and pays" enum:"auto|on|off" own:"yes" later:"on"`
 	Partitions  *Count              `key:"partitions" help:"splits the stream by subject, to use more of the disk" own:"yes" later:"*"`
+}
+
+// IsMirror reports whether the stream copies another one. An empty mirror says that
+// it does not.
+func (s Stream) IsMirror() bool { return s.Mirror != nil && !reflect.ValueOf(*s.Mirror).IsZero() }
+
+// written returns the stream without the objects in which nothing is written: these
+// say that there is to be none.
+func (s Stream) written() Stream {
+	if !s.IsMirror() {
+		s.Mirror = nil
+	}
+	if s.Republish != nil && *s.Republish == (Republish{}) {
+		s.Republish = nil
+	}
+	if s.SubjectTransform != nil && *s.SubjectTransform == (Transform{}) {
+		s.SubjectTransform = nil
+	}
+	return s
 }
 
 // Placement chooses servers of a cluster.

@@ -130,6 +130,9 @@ func collide(a, b Subject) bool {
 	return hit
 }
 
+// Collide reports whether some subject matches both.
+func Collide(a, b string) bool { return collide(Subject(a), Subject(b)) }
+
 func collideAny(a Subject, others []Subject) bool {
 	for _, b := range others {
 		if collide(a, b) {

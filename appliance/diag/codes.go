@@ -78,6 +78,7 @@ const (
 	CodeStale     Code = "HF2207"
 	CodeConsent   Code = "HF2208"
 	CodePlanMoved Code = "HF2209"
+	CodeAdopted   Code = "HF2210"
 )
 
 // HF23xx: certificates.

@@ -29,12 +29,12 @@ func (s Severity) String() string {
 // Pos is where a value came from: a place in a file, or the name of an
 // environment variable or a flag. The zero Pos is unknown.
 type Pos struct {
-	File string // path as the user gave it; empty when Origin says it all
-	Line int    // 1-based; 0 when unknown
-	Col  int    // 1-based, in bytes
+	File string `json:"file,omitempty"`   // path as the user gave it; empty when Origin says it all
+	Line int    `json:"line,omitempty"`   // 1-based; 0 when unknown
+	Col  int    `json:"column,omitempty"` // 1-based, in bytes
 	// Origin names a source that is not a file: "$HOLDFAST_LISTEN__CLIENT",
 	// "--data-dir", "default".
-	Origin string
+	Origin string `json:"origin,omitempty"`
 }
 
 // String prints file:line:col, or the origin.

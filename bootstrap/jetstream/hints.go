@@ -59,7 +59,7 @@ func hintFor(errCode int) string {
 	case 10059:
 		return "the stream is gone: somebody deleted it while the plan ran; run it again"
 	case 10065:
-		return "another stream of the account takes one of these subjects already: `holdfast nats stream ls --subjects` shows which; a subject belongs to one stream"
+		return "another stream of the account takes one of these subjects already: `holdfast nats stream ls --subject SUBJECT` shows which; a subject belongs to one stream, so to swap subjects give one of the streams another first"
 	case 10074:
 		return "a single node keeps one copy: set num_replicas to 1 or auto, or make a cluster"
 	case 10084, 10098:

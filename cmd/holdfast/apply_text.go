@@ -107,7 +107,7 @@ func doneText(r bootstrap.Report) string {
 		op   bootstrap.Op
 		word string
 	}{
-		{bootstrap.Create, "created"}, {bootstrap.Update, "updated"}, {bootstrap.Drop, "updated with messages removed"},
+		{bootstrap.Create, "created"}, {bootstrap.Update, "updated"}, {bootstrap.Drop, "lowered"},
 		{bootstrap.OneWay, "changed for good"}, {bootstrap.Recreate, "made anew"}, {bootstrap.Remove, "removed"},
 	} {
 		if n := len(r.Made(op.op)); n > 0 {
