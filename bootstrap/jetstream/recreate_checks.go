@@ -176,7 +176,9 @@ func (r *recreation) probe(ctx context.Context, s *existing, want intent, consum
 	if err != nil {
 		return err
 	}
-	err = errors.Join(sendConsumers(send, consumers), send(nil))
+	if err = errors.Join(sendConsumers(send, consumers), send(nil)); err == nil {
+		r.step("try the new configuration")
+	}
 	return errors.Join(err, r.deleteCopy(context.WithoutCancel(ctx)))
 }
 

@@ -145,6 +145,9 @@ var errNoRecord = errors.New("the copy is not complete")
 // errNoRecord when the copy was cut short.
 func (c *Client) readRecord(ctx context.Context, account, stream, copyName string, last uint64) (record, error) {
 	var r record
+	if last == 0 {
+		return r, errNoRecord // the server takes no such sequence
+	}
 	subject, part, err := c.message(ctx, account, copyName, last)
 	if code(err) == codeNoMessage {
 		return r, errNoRecord
