@@ -140,7 +140,9 @@ type pair struct {
 
 func (s stream) pairs(code diag.Code, pairs ...pair) {
 	for _, p := range pairs {
-		s.errors(rule{p.broken, code, p.key, "not possible together with " + s.c.ref(s.at.with(p.other)), "remove one of the two"})
+		if p.broken { // to find the other's place costs more than the rest of the check
+			s.errors(rule{true, code, p.key, "not possible together with " + s.c.ref(s.at.with(p.other)), "remove one of the two"})
+		}
 	}
 }
 

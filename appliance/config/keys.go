@@ -177,11 +177,11 @@ func APIFields[T any]() []string {
 func APIValues(object any) map[string]any {
 	v := reflect.ValueOf(object)
 	out := map[string]any{}
-	n := nodeOf(v.Type())
 	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("key")
-		c := n.fields[name]
-		if c == nil || c.key.Own || v.Field(i).IsNil() {
+		// Not by nodeOf: it reads all that is below, for each of a thousand streams.
+		tag := v.Type().Field(i).Tag
+		name := tag.Get("key")
+		if name == "" || tag.Get("own") == "yes" || v.Field(i).IsNil() {
 			continue
 		}
 		out[name] = apiValue(v.Field(i))
