@@ -51,7 +51,13 @@ func holdfastFile(data string, client, http int, s size) string {
 		fmt.Fprintf(&b, "    streams:\n")
 	}
 	for i := range s.streams {
-		fmt.Fprintf(&b, "      %s:\n        subjects: [%q]\n        max_bytes: %d\n        consumers:\n", s.stream(i), s.subject(i), streamBytes)
+		fmt.Fprintf(&b, "      %s:\n        subjects: [%q]\n        max_bytes: %d\n", s.stream(i), s.subject(i), streamBytes)
+		if s.note != "" {
+			fmt.Fprintf(&b, "        description: %q\n", s.note)
+		}
+		if s.consumers > 0 {
+			fmt.Fprintf(&b, "        consumers:\n")
+		}
 		for j := range s.consumers {
 			fmt.Fprintf(&b, "          %s: {ack_wait: 30s, filter_subject: %q}\n", s.consumer(j), s.filter(i, j))
 		}

@@ -27,7 +27,7 @@ func openLab(ctx context.Context, o options) (_ *lab, err error) {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	l := &lab{holdfast: o.holdfast, parent: o.dir, size: size{o.streams, o.consumers}, env: cleanEnvironment(os.Environ())}
+	l := &lab{holdfast: o.holdfast, parent: o.dir, size: size{streams: o.streams, consumers: o.consumers}, env: cleanEnvironment(os.Environ())}
 	if l.dir, err = os.MkdirTemp(o.dir, "run-"); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}

@@ -37,8 +37,12 @@ type node interface {
 	verify(ctx context.Context) error
 }
 
-// size is how many streams a node has, and consumers each of them.
-type size struct{ streams, consumers int }
+// size is how many streams a node has, and consumers each of them. note describes
+// each stream, if it is not empty.
+type size struct {
+	streams, consumers int
+	note               string
+}
 
 func (s size) total() int { return s.streams * s.consumers }
 

@@ -48,6 +48,20 @@ func registry(l *lab) []measurement {
 			ours: side{"holdfast", func(ctx context.Context) (sample, error) { return l.life(ctx, l.newHoldfast, l.size) }},
 			peer: side{"nats-server", func(ctx context.Context) (sample, error) { return l.life(ctx, l.newStock, l.size) }},
 		},
+		{
+			name: "converge",
+			figures: []figure{
+				{"create", fmt.Sprintf("apply that creates %d streams", l.size.streams), seconds},
+				{"compare", fmt.Sprintf("plan of %d streams without a change", l.size.streams), seconds},
+				{"plan", fmt.Sprintf("plan that changes a field of %d streams", l.size.streams), seconds},
+				{"update", fmt.Sprintf("apply that changes a field of %d streams", l.size.streams), seconds},
+				{"peak", "most memory of the node meanwhile, RSS", mib},
+			},
+			ours: side{"holdfast", func(ctx context.Context) (sample, error) {
+				return l.convergence(ctx, l.newHoldfast, l.convergeHoldfast)
+			}},
+			peer: side{"nats-server", func(ctx context.Context) (sample, error) { return l.convergence(ctx, l.newStock, l.convergeStock) }},
+		},
 	}
 }
 

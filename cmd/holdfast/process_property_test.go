@@ -31,7 +31,7 @@ const (
 	seedEnv = "TEST_SEED"
 	forEnv  = "TEST_FOR"
 	// propertyFor is when the last world begins.
-	propertyFor = 20 * time.Second
+	propertyFor = 15 * time.Second
 	editions    = 3
 )
 

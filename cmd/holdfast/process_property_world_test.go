@@ -143,7 +143,9 @@ func newGenerator(n uint64) generator { return generator{rand.New(rand.NewPCG(n,
 
 func pick[T any](g generator, from []T) T { return from[g.IntN(len(from))] }
 
-func pickKey[T any](g generator, from map[string]T) string { return pick(g, slices.Sorted(maps.Keys(from))) }
+func pickKey[T any](g generator, from map[string]T) string {
+	return pick(g, slices.Sorted(maps.Keys(from)))
+}
 
 func (g generator) chance(percent int) bool { return g.IntN(100) < percent }
 
