@@ -29,7 +29,7 @@ func TestCompareIgnoresWhatTheServerMakesOfAValue(t *testing.T) {
 		{KindStream, `{"placement":{"tags":["a","b"]}}`, `{"placement":{"cluster":"c","tags":["b","a"]}}`},
 		{KindStream, `{"metadata":{"team":"a"}}`, `{"metadata":{"team":"a","_nats.level":"5","holdfast.managed":"true"}}`},
 		{KindStream, `{"metadata":{"holdfast.managed":"no","_nats.level":"1"}}`, `{"metadata":{"holdfast.managed":"true"}}`},
-		{KindStream, `{"mirror":{},"placement":{},"metadata":{}}`, `{"metadata":{"team":"a"}}`},
+		{KindStream, `{"mirror":{},"placement":{},"republish":{},"subject_transform":{},"consumer_limits":{},"metadata":{}}`, `{"metadata":{"team":"a"}}`},
 		{KindStream, `{"persist_mode":"default"}`, `{}`},
 		{KindStream, `{"sources":[{"name":"A"},{"name":"B"}]}`, `{"sources":[{"name":"B"},{"name":"A","opt_start_seq":0}]}`},
 		{KindStream, `{"sources":[{"name":"A"},{"name":"A","filter_subject":"x"}]}`, `{"sources":[{"name":"A","filter_subject":"x"},{"name":"A"}]}`},
@@ -143,7 +143,7 @@ func TestReportIsConvergedWhenAllThatIsDeclaredExists(t *testing.T) {
 		{Update, Failed, true}, {Drop, Skipped, true}, {Blocked, Skipped, true},
 		{Recreate, Done, true}, {Recreate, Failed, false}, {Recreate, Skipped, false}, {Unmanaged, Skipped, true}, {Unknown, Skipped, false},
 	} {
-		r := Report{Results: []Result{{Action: Action{Op: tc.op}, Outcome: tc.outcome}}}
+		r := Report{Results: []Result{{Action: Action{Op: tc.op, Stream: "S"}, Outcome: tc.outcome}}}
 		if got := r.Converged(); got != tc.want {
 			t.Errorf("%s %s: got converged %v, want %v", tc.op, tc.outcome, got, tc.want)
 		}

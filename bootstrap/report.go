@@ -51,7 +51,7 @@ func (r Result) Lacking() bool {
 	case Unknown:
 		return true
 	case Create:
-		return r.Outcome != Done
+		return r.Outcome != Done && r.Action.Stream != ""
 	case Recreate:
 		return r.Outcome == Failed || r.Outcome == Skipped && r.Action.Consent == NoConsent
 	}

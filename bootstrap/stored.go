@@ -68,7 +68,7 @@ func asStored(k Kind, set map[string]any) map[string]any {
 		// Taken from the origin's allow_direct, whatever the mirror asks for.
 		delete(want, "mirror_direct")
 	}
-	if republish, ok := want["republish"].(map[string]any); ok {
+	if republish, ok := want["republish"].(map[string]any); ok && len(republish) > 0 {
 		want["republish"] = storedRepublish(republish, want)
 	}
 	return want
