@@ -23,12 +23,12 @@ type Stream struct {
 	NoAck             *bool             `key:"no_ack" help:"publishers get no acknowledgement"`
 	DuplicateWindow   *Duration         `key:"duplicate_window" help:"time in which a repeated Nats-Msg-Id is dropped (server default 2m)" example:"2m"`
 	Placement         *Placement        `key:"placement" help:"which servers of a cluster hold the stream"`
-	Mirror            *StreamSource     `key:"mirror" help:"the stream is a copy of another one"`
+	Mirror            *StreamSource     `key:"mirror" help:"the stream is a copy of another one; {} makes a copy a stream of its own"`
 	Sources           []StreamSource    `key:"sources" help:"streams whose messages are copied into this one"`
 	Compression       *string           `key:"compression" help:"compression of stored blocks" enum:"none|s2"`
 	FirstSeq          *uint64           `key:"first_seq" help:"sequence of the first message, at creation only"`
-	SubjectTransform  *Transform        `key:"subject_transform" help:"renames subjects of incoming messages"`
-	Republish         *Republish        `key:"republish" help:"sends every stored message on to another subject"`
+	SubjectTransform  *Transform        `key:"subject_transform" help:"renames subjects of incoming messages; {} is none"`
+	Republish         *Republish        `key:"republish" help:"sends every stored message on to another subject; {} is none"`
 	AllowDirect       *bool             `key:"allow_direct" help:"messages can be read by any replica without a consumer"`
 	MirrorDirect      *bool             `key:"mirror_direct" help:"a mirror takes part in direct reads"`
 	Sealed            *bool             `key:"sealed" help:"nothing can be added or removed any more; can't be undone"`

@@ -184,6 +184,14 @@ func TestRepeatedCreationNeverChangesWhatExists(t *testing.T) {
 	wantKept(t, c, before)
 }
 
+func TestSubjectsMoveBetweenStreamsInOneApply(t *testing.T) {
+	c := newClient(t, startNode(t, "shop"))
+	converge(t, c, shop(stream(t, "A", `{"subjects":["a"]}`), stream(t, "B", `{"subjects":["b","x"]}`), stream(t, "C", `{"subjects":["c","y"]}`)))
+	want := shop(stream(t, "A", `{"subjects":["a","x"]}`), stream(t, "B", `{"subjects":["b","y"]}`), stream(t, "C", `{"subjects":["c"]}`))
+	converge(t, c, want)
+	wantKept(t, c, want)
+}
+
 func TestMirrorIsMadeAfterItsOrigin(t *testing.T) {
 	c := newClient(t, startNode(t, "shop"))
 	want := shop(

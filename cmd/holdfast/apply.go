@@ -82,7 +82,7 @@ func (a *applying) run(ctx context.Context, args []string) error {
 	own := w.ownFile(ctx, plan.Own)
 	if !a.g.json() {
 		w.printProblems(a.std, plan.Problems)
-		printPlan(a.std.out, plan, own, a.rollback)
+		printPlan(a.std.out, plan, own, a.g.applyCommand(args), a.rollback)
 	}
 	if plan.Stale != nil && !a.rollback {
 		a.g.printError(a.std, diag.Fail(diag.CodeStale, errors.New("nothing was applied: a newer configuration was applied since this one"),

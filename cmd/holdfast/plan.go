@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,10 @@ func newPlanCmd(std stdio, g *globals) *cobra.Command {
 				printJSON(std.out, answer)
 			} else {
 				wish.printProblems(std, answer.Problems)
-				printPlan(std.out, answer, wish.ownFile(c.Context(), answer.Own), false)
+				printPlan(std.out, answer, wish.ownFile(c.Context(), answer.Own), g.applyCommand(args), false)
+				if flags := allowances(answer.Plan); flags != "" && answer.Stale == nil {
+					fmt.Fprintf(std.out, "\nAll of it: `%s%s`\n", g.applyCommand(args), flags)
+				}
 				if history {
 					printHistory(std.out, answer.Revisions)
 				}
@@ -66,6 +70,18 @@ func newPlanCmd(std stdio, g *globals) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&history, "history", false, "also list the revisions that were applied, the latest last")
 	return cmd
+}
+
+// applyCommand is the apply with the same words as this verb.
+func (g *globals) applyCommand(args []string) string {
+	words := []string{"holdfast", "apply"}
+	if g.config != "" {
+		words = append(words, "--config", g.config)
+	}
+	if g.dataDir != "" {
+		words = append(words, "--data-dir", g.dataDir)
+	}
+	return strings.Join(append(words, args...), " ")
 }
 
 // planExit ends with the code for a plan.

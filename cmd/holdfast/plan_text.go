@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,7 +25,8 @@ const (
 
 // printPlan prints a plan and what else there is to know before it is applied. own
 // is the node's own file where that is another one, goBack that a stale one is meant.
-func printPlan(w io.Writer, a admin.PlanAnswer, own string, goBack bool) {
+// command is the apply that this plan is for.
+func printPlan(w io.Writer, a admin.PlanAnswer, own, command string, goBack bool) {
 	fmt.Fprint(w, a.Plan)
 	if len(a.NeedRestart) > 0 {
 		fmt.Fprintf(w, "Needs a restart: %s\n", strings.Join(a.NeedRestart, ", "))
@@ -36,11 +38,29 @@ func printPlan(w io.Writer, a admin.PlanAnswer, own string, goBack bool) {
 	}
 	if own != "" {
 		fmt.Fprintf(w, "\nThis file is not the node's own, which is %s.\n"+
-			"`holdfast apply` moves the node to this one; its next start reads its own again.\n", own)
+			"`%s` moves the node to this one; its next start reads its own again.\n", own, command)
 	}
 	if a.Stale != nil {
 		fmt.Fprint(w, staleText(*a.Stale, a.Revisions, goBack))
 	}
+}
+
+// mostAllowances is how many streams a printed command names.
+const mostAllowances = 8
+
+// allowances are the flags that allow everything in a plan; "" when none is needed, or
+// more than anybody would paste.
+func allowances(p bootstrap.Plan) string {
+	var names []string
+	for _, a := range p.Actions {
+		if a.Consent == bootstrap.Allowed && !slices.Contains(names, a.Allowance()) {
+			names = append(names, a.Allowance())
+		}
+	}
+	if len(names) == 0 || len(names) > mostAllowances {
+		return ""
+	}
+	return " --allow-destructive " + strings.Join(names, " --allow-destructive ")
 }
 
 // staleText says that a configuration is an older one, and how to go back to it.
