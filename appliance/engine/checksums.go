@@ -67,15 +67,17 @@ func restoreChecksum(dir, name, hashed string) (bool, error) {
 		Name    string `json:"name"`
 		Durable string `json:"durable_name"`
 	}
-	if json.Unmarshal(meta, &config) != nil || config.Name != name && config.Durable != name {
-		return false, nil
+	if err := json.Unmarshal(meta, &config); err != nil || config.Name != name && config.Durable != name {
+		return false, nil //nolint:nilerr // it is not whole
 	}
 	key := sha256.Sum256([]byte(hashed))
 	hash, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
 		return false, fmt.Errorf("make checksum of %s: %w", dir, err)
 	}
-	hash.Write(meta)
+	if _, err := hash.Write(meta); err != nil {
+		return false, fmt.Errorf("make checksum of %s: %w", dir, err)
+	}
 	want := hex.EncodeToString(hash.Sum(nil))
 	path := filepath.Join(dir, server.JetStreamMetaFileSum)
 	if have, err := os.ReadFile(path); err == nil && string(have) == want {
