@@ -168,6 +168,8 @@ func (x change) streamBarred() string {
 		return "the server takes it at a change of leader only"
 	case x.key == "mirror_direct" && isLocalMirror(x.want):
 		return "a mirror of a stream of the account takes it from that stream's allow_direct"
+	case isOn(x.have, "sealed") && (is("allow_msg_schedules") || !isZero(x.want["subject_delete_marker_ttl"])):
+		return "the server refuses every change of a sealed stream with delete markers or schedules"
 	case isOn(x.have, "sealed") && x.fixedBySeal():
 		return "the server fixes it for a sealed stream"
 	case x.key == "discard" && text(x.want[x.key]) == "new" && (is("allow_msg_schedules") || is("allow_msg_counter")):

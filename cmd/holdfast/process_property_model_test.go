@@ -125,6 +125,9 @@ func barred(field string, have, file map[string]any) bool {
 	want := over(have, file)
 	is := func(c map[string]any, f string) bool { return !zero(c[f]) }
 	on := is(want, field)
+	if is(have, "sealed") && (is(want, "subject_delete_marker_ttl") || is(want, "allow_msg_schedules")) {
+		return true
+	}
 	switch field {
 	case "first_seq", "allow_msg_counter":
 		return true
