@@ -51,6 +51,7 @@ func (d *differ) account(want Account, have ObservedAccount) {
 	}
 	streams, copied := withoutCopies(have.Streams)
 	sourced := sourcedBy(have.Streams)
+	first := len(d.actions)
 	for _, name := range inOrder(union(declared, streams), declared, streams) {
 		s, isDeclared := declared[name]
 		seen, exists := streams[name]
@@ -72,10 +73,11 @@ func (d *differ) account(want Account, have ObservedAccount) {
 		d.decide(at, object{
 			set: s.Set, fields: s.Fields, exists: exists, have: seen.Config, unavailable: seen.Unavailable,
 			stream: seen.Config, state: seen.State, defaults: s.Defaults,
-			sourcedBy: sourced[name], holder: holder(name, texts(s.Set["subjects"]), declared, streams),
+			sourcedBy: sourced[name],
 		}, s.spec)
 		d.consumers(at, s, seen)
 	}
+	foresee(d.actions[first:], streams)
 }
 
 // resume finishes what was begun on a stream, or on consumers of it.
@@ -134,8 +136,6 @@ type object struct {
 	defaults map[string]any
 	// sourcedBy is a stream of the account that copies from this one; "" for none.
 	sourcedBy string
-	// holder is another stream that has one of the declared subjects and keeps it.
-	holder string
 }
 
 func (d *differ) decide(a Action, o object, spec func() map[string]any) {
@@ -144,10 +144,7 @@ func (d *differ) decide(a Action, o object, spec func() map[string]any) {
 	switch {
 	case !o.exists:
 		a.Op, a.Spec, a.Drift = Create, spec(), same
-		switch {
-		case o.holder != "":
-			a.Reason = fmt.Sprintf(reasonHeld, o.holder)
-		case a.Drift:
+		if a.Drift {
 			a.Reason = reasonDeleted
 		}
 	case o.unavailable != "":
@@ -188,9 +185,6 @@ func (d *differ) change(a Action, o object, drift bool) {
 		}
 		if b.Op == Recreate {
 			b.Note = o.note(b.Kind)
-		}
-		if _, takes := b.Spec["subjects"]; takes && o.holder != "" {
-			b.Reason = fmt.Sprintf(reasonHeld, o.holder)
 		}
 		d.actions = append(d.actions, b)
 	}

@@ -3,6 +3,7 @@
 package bootstrap
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -16,7 +17,12 @@ import (
 func inOrder(names []string, declared map[string]Stream, have map[string]ObservedStream) []string {
 	ordered := make([]string, 0, len(names))
 	visited := make(map[string]bool, len(names))
-	given := givenUp(declared, have)
+	var given config.SubjectIndex
+	for _, g := range givenUp(declared, have) {
+		for _, s := range g.subjects {
+			given.Add(s, g.name)
+		}
+	}
 	var visit func(string)
 	visit = func(name string) {
 		if visited[name] {
@@ -29,10 +35,8 @@ func inOrder(names []string, declared map[string]Stream, have map[string]Observe
 					visit(origin)
 				}
 			}
-			for _, giver := range given {
-				if giver.name != name && collideAny(texts(s.Set["subjects"]), giver.subjects) {
-					visit(giver.name)
-				}
+			for _, giver := range givers(&given, name, texts(s.Set["subjects"])) {
+				visit(giver)
 			}
 		}
 		ordered = append(ordered, name)
@@ -41,6 +45,20 @@ func inOrder(names []string, declared map[string]Stream, have map[string]Observe
 		visit(name)
 	}
 	return ordered
+}
+
+// givers are the streams that give up what a stream takes, in order.
+func givers(given *config.SubjectIndex, of string, takes []string) []string {
+	var out []string
+	for _, s := range takes {
+		given.Colliding(s, func(name string) {
+			if name != of && !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		})
+	}
+	slices.Sort(out)
+	return out
 }
 
 // giver is a stream and the subjects that it has and is not to have.
@@ -85,19 +103,39 @@ func collideAny(a, b []string) bool {
 	})
 }
 
-// holder finds a stream that has one of the subjects, is not the stream itself, and
-// does not give it up: the server refuses them until it does.
-func holder(of string, subjects []string, declared map[string]Stream, have map[string]ObservedStream) string {
-	for _, name := range slices.Sorted(maps.Keys(have)) {
-		if name == of || !collideAny(subjects, texts(have[name].Config["subjects"])) {
-			continue
-		}
-		want, isSet := declared[name].Set["subjects"]
-		if !isSet || collideAny(subjects, texts(want)) {
-			return name
+// foresee names, in actions that take subjects, the stream that has one of them at
+// that point of the plan: the server refuses it then. Subjects that two streams swap
+// are such a case, whatever the order.
+func foresee(actions []Action, have map[string]ObservedStream) {
+	held := map[string][]string{}
+	var index config.SubjectIndex // also of what was given up since
+	hold := func(name string, subjects []string) {
+		held[name] = subjects
+		for _, s := range subjects {
+			index.Add(s, name)
 		}
 	}
-	return ""
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		hold(name, texts(have[name].Config["subjects"]))
+	}
+	for i, a := range actions {
+		if a.Kind != KindStream || a.Spec["subjects"] == nil || a.Op != Create && a.Op != Update {
+			continue
+		}
+		wants, inTheWay := texts(a.Spec["subjects"]), ""
+		for _, s := range wants {
+			index.Colliding(s, func(name string) {
+				if name != a.Stream && collideAny([]string{s}, held[name]) && (inTheWay == "" || name < inTheWay) {
+					inTheWay = name
+				}
+			})
+		}
+		if inTheWay != "" {
+			actions[i].Reason = fmt.Sprintf(reasonHeld, inTheWay)
+			continue
+		}
+		hold(a.Stream, wants)
+	}
 }
 
 // origins names the streams of the same account that a stream copies.

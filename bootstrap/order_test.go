@@ -57,6 +57,17 @@ func TestASubjectIsGivenUpBeforeItIsTaken(t *testing.T) {
 	}
 }
 
+func TestASwapIsSaidToBeRefused(t *testing.T) {
+	want, have := plainly(t, map[string]string{"A": `{"subjects":["b"]}`, "B": `{"subjects":["a"]}`},
+		map[string]string{"A": `{"subjects":["a"]}`, "B": `{"subjects":["b"]}`})
+	text := Diff(want, have, nil).String()
+	for _, part := range []string{"stream   a/B: the server refuses it while stream A has", "stream   a/A: the server refuses it while stream B has"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("got\n%s\nwant it to contain %q", text, part)
+		}
+	}
+}
+
 func TestPlanSaysWhatTheServerWillRefuse(t *testing.T) {
 	want, have := plainly(t,
 		map[string]string{"NEW": `{"subjects":["x"]}`, "SRC": `{"subjects":["src"],"storage":"memory"}`, "AGG": `{"subjects":["agg"]}`},

@@ -122,6 +122,36 @@ func (t *subjectTree[T]) all(found func(T)) {
 	}
 }
 
+// SubjectIndex finds out who has a subject that collides with another one, without
+// comparing all pairs.
+type SubjectIndex struct {
+	tree subjectTree[*[]string]
+	at   map[string]*[]string // names by subject, the same lists as in the tree
+}
+
+// Add notes that somebody has a subject.
+func (x *SubjectIndex) Add(subject, name string) {
+	if names := x.at[subject]; names != nil {
+		*names = append(*names, name)
+		return
+	}
+	if x.at == nil {
+		x.at = map[string]*[]string{}
+	}
+	names := &[]string{name}
+	x.at[subject] = names
+	x.tree.insert(Subject(subject), names)
+}
+
+// Colliding calls found for everybody who was noted with a subject that collides.
+func (x *SubjectIndex) Colliding(subject string, found func(name string)) {
+	x.tree.collide(Subject(subject), func(names *[]string) {
+		for _, name := range *names {
+			found(name)
+		}
+	})
+}
+
 func collide(a, b Subject) bool {
 	var t subjectTree[bool]
 	t.insert(a, true)
