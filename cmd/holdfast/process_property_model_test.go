@@ -189,6 +189,9 @@ func excused(a bootstrap.Action, s *shelf, file *worldStream) bool {
 			field, _, _ := strings.Cut(c.Field, ".")
 			return barred(field, s.config, file.fields)
 		})
+	case a.Op == bootstrap.Blocked && s.consumers[a.Consumer] != nil:
+		want := over(s.consumers[a.Consumer].Config, file.consumers[a.Consumer])
+		return !zero(want["backoff"]) && slices.ContainsFunc(a.Changes, func(c bootstrap.FieldChange) bool { return c.Field == "ack_wait" })
 	case a.Op == bootstrap.Recreate && a.Kind == bootstrap.KindConsumer && file.consumers[a.Consumer]["deliver_policy"] == "by_start_sequence":
 		return true // refused where it would skip a message
 	case a.Op == bootstrap.Recreate, a.Op == bootstrap.Create && a.Kind == bootstrap.KindConsumer:
@@ -203,7 +206,8 @@ const mostOf = 300
 // keeps reports whether a message has to be there still. regimes are the
 // configurations that the stream had meanwhile, or may have had.
 func (s *shelf) keeps(seq, last uint64, sameSubject uint64, regimes []map[string]any) bool {
-	newer, old, perSubject := last-seq, false, false
+	// A lower limit per subject, which somebody allowed, counts whatever the discard policy.
+	newer, old, perSubject := last-seq, false, len(regimes) > 1
 	for _, c := range regimes {
 		old = old || c["discard"] == "old"
 		perSubject = perSubject || c["discard"] == "old" || zero(c["discard_new_per_subject"])
