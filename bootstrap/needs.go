@@ -107,7 +107,10 @@ func leftBehind(changes []FieldChange, have, want map[string]any) []FieldChange 
 		drop("opt_start_time")
 	}
 	if text(want["ack_policy"]) == "none" && text(have["ack_policy"]) != "none" {
-		drop("max_ack_pending", "ack_wait", "backoff")
+		drop("max_ack_pending", "backoff")
+		if isZero(want["backoff"]) { // else it is the first step of that
+			drop("ack_wait")
+		}
 	}
 	return more
 }

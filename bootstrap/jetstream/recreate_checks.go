@@ -74,7 +74,7 @@ func suitable(have, want map[string]any) error {
 		case config["mirror"] != nil:
 			return refuse("a mirror holds nothing of its own: delete it, and it is made and filled anew", "the stream is a mirror")
 		case !empty(config["sources"]):
-			return refuse("remove the sources, run `holdfast apply`, change the rest, and put the sources back", "the stream has sources, whose positions can't be carried over")
+			return refuse("declare a stream of another name", "the stream has sources, whose positions can't be carried over: it would copy everything a second time")
 		case config["allow_msg_schedules"] == true:
 			return refuse("make a new stream and move the publishers", "the stream has scheduled messages, which would fire twice or not at all")
 		}
