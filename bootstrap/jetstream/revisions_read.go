@@ -127,6 +127,14 @@ func (b *revisionBook) history() bootstrap.History {
 			rev.Objects = s.objects()
 		}
 	}
+	// Objects of what came before the latest finished revision are forgotten when that
+	// is finished; a replica may not have heard of it yet.
+	for i, finished := len(b.begun)-1, false; i >= 0; i-- {
+		if finished {
+			b.begun[i].Objects = nil
+		}
+		finished = finished || b.begun[i].Done
+	}
 	return b.begun
 }
 
