@@ -175,6 +175,9 @@ func (a *Appliance) tellRecovered(dur time.Duration) {
 	for _, s := range p.Restored {
 		a.log.Warn("a crash had left metadata without its checksum, which has been written again", keyStream, s)
 	}
+	for _, s := range p.StartedOver {
+		a.log.Warn("a crash had destroyed the position of a consumer: it starts over, and what was acknowledged is delivered again", keyConsumer, s)
+	}
 	for _, s := range p.Unrecovered {
 		a.log.Error("stream not recovered, its files are still in the data directory", keyStream, s)
 	}

@@ -42,6 +42,8 @@ type Progress struct {
 	// Restored are streams and consumers whose metadata had lost its checksum to a
 	// crash, which has been written again; as account/stream/consumer.
 	Restored []string
+	// StartedOver are consumers whose position a crash had destroyed.
+	StartedOver []string
 }
 
 // Progress returns how far the recovery is. It may be called at any time.
@@ -69,7 +71,7 @@ type recovery struct {
 	done  map[streamKey]bool
 	open  []streamKey // begun and not ended, oldest first
 
-	restored []string
+	restored, setAside []string
 }
 
 func newRecovery(names Names) *recovery {
@@ -139,7 +141,7 @@ func (r *recovery) streamEnds(k streamKey) {
 func (r *recovery) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.restored}
+	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.restored, StartedOver: r.setAside}
 	for k, size := range r.sizes {
 		p.BytesTotal += size
 		switch {

@@ -42,7 +42,12 @@ func (e *Engine) run(ctx context.Context) error {
 		return diag.Fail(diag.CodeEngine, fmt.Errorf("restore checksums of metadata in %s: %w", e.settings.StoreDir, err),
 			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
 	}
-	e.recovery.restored = restored // nobody asks before begin
+	setAside, err := setAsideDamagedPositions(e.settings.StoreDir, e.log.names)
+	if err != nil {
+		return diag.Fail(diag.CodeEngine, fmt.Errorf("look at the consumers in %s: %w", e.settings.StoreDir, err),
+			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
+	}
+	e.recovery.restored, e.recovery.setAside = restored, setAside // nobody asks before begin
 	e.recovery.begin(e.settings.StoreDir)
 	return e.collect(func() error { return e.recover(ctx) })
 }
