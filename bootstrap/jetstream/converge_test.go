@@ -5,10 +5,11 @@ package jetstream_test
 import (
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -56,7 +57,15 @@ func TestEveryFieldConvergesFromWhereverItWas(t *testing.T) {
 	for _, tc := range cases {
 		moves = append(moves, move{cases[0], tc})
 	}
-	seed := uint64(time.Now().UnixNano())
+	// The same pairs each time, so that a failure is of the change under test; other
+	// ones with TEST_SEED.
+	seed := uint64(1)
+	if text := os.Getenv("TEST_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 60 {
 		moves = append(moves, move{cases[random.IntN(len(cases))], cases[random.IntN(len(cases))]})

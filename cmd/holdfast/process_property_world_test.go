@@ -124,7 +124,9 @@ func consumerChoices() []choice {
 		{"backoff": {[]any{"5s", "30s"}, []any{"6s"}}, "max_deliver": {5, 9}, "ack_wait": one(nil)},
 		{"filter_subject": {"#.0", "#.>", nil}, "filter_subjects": one(nil)},
 		{"filter_subjects": {[]any{"#.0", "#.1"}, []any{"#.>"}, nil}, "filter_subject": one(nil)},
-		{"max_ack_pending": {100, 500}}, {"headers_only": onOff}, {"sample_freq": {"10%", "20%"}}, {"mem_storage": onOff},
+		// Not mem_storage: such a consumer is gone with the process, and with it what a
+		// stream with retention interest kept for it alone.
+		{"max_ack_pending": {100, 500}}, {"headers_only": onOff}, {"sample_freq": {"10%", "20%"}},
 		{"max_waiting": {64, 128}}, {"max_batch": {10, 20}}, {"max_expires": {"1m", "2m"}}, {"max_bytes": {1 << 20, 2 << 20}},
 		{"ack_policy": {"explicit", "all", "none"}}, {"replay_policy": {"instant", "original"}},
 		{"deliver_policy": {"all", "new", "last"}, "opt_start_seq": one(nil)},
