@@ -67,6 +67,10 @@ func TestEveryFieldConvergesFromWhereverItWas(t *testing.T) {
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
+	at := func(name string) fieldCase {
+		return cases[slices.IndexFunc(cases, func(tc fieldCase) bool { return tc.Name == name })]
+	}
+	moves = append(moves, move{at("no ack"), at("persist mode async")}, move{at("no ack"), at("retention workqueue")})
 	for range 60 {
 		moves = append(moves, move{cases[random.IntN(len(cases))], cases[random.IntN(len(cases))]})
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -98,16 +99,42 @@ func (r *recreation) resume(ctx context.Context) (map[string]any, error) {
 	case !rec.complete:
 		// Of a recreation that was taken back.
 		return nil, r.deleteCopy(ctx)
-	case s.State.Messages == 0:
-		// An application was quicker and made the stream while it was gone.
-		if _, err := r.c.deleteStream(ctx, r.account, r.stream); err != nil {
-			return nil, err
-		}
-		r.step("delete the empty stream that took the name")
-		return rec.Set, r.restore(ctx, rec)
 	}
-	return nil, refuse(fmt.Sprintf("move what it holds to another stream, delete it with `holdfast nats stream rm %s`, and run `holdfast apply` again", r.stream),
-		"somebody made a stream of this name while its messages are in %q, and it holds messages", bootstrap.CopyName(r.stream))
+	// An application was quicker and made the stream while it was gone.
+	if err := r.removeEmpty(ctx, s); err != nil {
+		return nil, err
+	}
+	return rec.Set, r.restore(ctx, rec)
+}
+
+// removeEmpty deletes a stream that took the name, unless it holds a message. It is
+// parked before that is decided: nobody may get an acknowledgement in between.
+func (r *recreation) removeEmpty(ctx context.Context, s *existing) error {
+	parked := maps.Clone(s.Config)
+	parked["subjects"] = []string{parkedSubject(r.stream)}
+	for _, field := range parkedWithout {
+		delete(parked, field)
+	}
+	if err := r.c.reconfigure(ctx, r.account, parked); err != nil {
+		return fmt.Errorf("stop the stream that took the name: %w", err)
+	}
+	if err := insist(ctx, r.barrier); err != nil {
+		return fmt.Errorf("stop the stream that took the name: %w", err)
+	}
+	now, err := r.present(ctx)
+	if err != nil {
+		return err
+	}
+	if now.State.Messages > 0 {
+		fault := refuse(fmt.Sprintf("move what it holds to another stream, delete it with `holdfast nats stream rm %s`, and run `holdfast apply` again", r.stream),
+			"somebody made a stream of this name while its messages are in %q, and it holds messages", bootstrap.CopyName(r.stream))
+		return errors.Join(fault, r.c.reconfigure(ctx, r.account, s.Config))
+	}
+	if _, err := r.c.deleteStream(ctx, r.account, r.stream); err != nil {
+		return err
+	}
+	r.step("delete the empty stream that took the name")
+	return nil
 }
 
 // copied reads the copy, nil when there is none.
@@ -149,12 +176,9 @@ func (r *recreation) begin(ctx context.Context, set map[string]any) error {
 
 // beginWith also sets fields of consumers.
 func (r *recreation) beginWith(ctx context.Context, set map[string]any, sets map[string]map[string]any) error {
-	s, err := r.c.lookup(ctx, r.account, r.stream)
+	s, err := r.present(ctx)
 	if err != nil {
 		return err
-	}
-	if s == nil {
-		return refuse("run `holdfast apply` again", "somebody deleted the stream")
 	}
 	consumers, err := r.c.consumers(ctx, r.account, r.stream)
 	if err != nil {
@@ -248,7 +272,7 @@ func (r *recreation) deleteCopy(ctx context.Context) error {
 }
 
 func (r *recreation) unmark(ctx context.Context) error {
-	s, err := r.c.lookup(ctx, r.account, r.stream)
+	s, err := r.present(ctx)
 	if err != nil {
 		return err
 	}

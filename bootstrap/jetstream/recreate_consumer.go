@@ -44,7 +44,7 @@ func (c *Client) recreateConsumer(ctx context.Context, account, stream, consumer
 }
 
 func (r *recreation) moveConsumer(ctx context.Context, name string, set map[string]any) error {
-	s, err := r.c.lookup(ctx, r.account, r.stream)
+	s, err := r.present(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,12 +133,9 @@ func (r *recreation) checkConsumer(ctx context.Context, s *existing, have listed
 // waiting returns the first message that a consumer has not acknowledged, and
 // its time, or where the next will be.
 func (r *recreation) waiting(ctx context.Context, o listed) (seq uint64, at time.Time, err error) {
-	s, err := r.c.lookup(ctx, r.account, r.stream)
+	s, err := r.present(ctx)
 	if err != nil {
 		return 0, at, err
-	}
-	if s == nil {
-		return 0, at, refuse("run `holdfast apply` again", "somebody deleted the stream")
 	}
 	seq = max(s.State.LastSeq, o.State.AckFloor.Stream) + 1
 	for _, filter := range filtersOf(o.Config) {
@@ -165,12 +162,9 @@ func (r *recreation) waiting(ctx context.Context, o listed) (seq uint64, at time
 
 // note writes to the stream's metadata where the work stands.
 func (r *recreation) note(ctx context.Context, name string, m moved) error {
-	s, err := r.c.lookup(ctx, r.account, r.stream)
+	s, err := r.present(ctx)
 	if err != nil {
 		return err
-	}
-	if s == nil {
-		return refuse("run `holdfast apply` again", "somebody deleted the stream")
 	}
 	text := ""
 	if m.Config != nil {
@@ -236,7 +230,7 @@ func (r *recreation) leaveConsumer(ctx context.Context, have listed, m moved) (m
 	if err := r.note(ctx, name, m); err != nil {
 		return m, err
 	}
-	s, err := r.c.lookup(ctx, r.account, r.stream)
+	s, err := r.present(ctx)
 	if err != nil {
 		return m, err
 	}

@@ -30,6 +30,10 @@ const (
 	recordPart = 256 << 10
 )
 
+// parkedWithout are fields that a parked stream is without: a transform of subjects
+// that it does not have, and no_ack, with which nothing would answer the barrier.
+var parkedWithout = []string{"subject_transform", "no_ack"}
+
 // park stops the stream from taking messages: nobody gets an acknowledgement for
 // one that would not be in the copy.
 func (r *recreation) park(ctx context.Context, want intent) error {
@@ -39,7 +43,9 @@ func (r *recreation) park(ctx context.Context, want intent) error {
 	}
 	config := withMark(want.Config, bootstrap.MetaParked, blob)
 	config["subjects"] = []string{parkedSubject(r.stream)}
-	delete(config, "subject_transform")
+	for _, field := range parkedWithout {
+		delete(config, field)
+	}
 	if err := r.c.reconfigure(ctx, r.account, config); err != nil {
 		return err
 	}
@@ -137,12 +143,9 @@ func (r *recreation) drain(ctx context.Context) error {
 
 // positions is what changes when a worker acknowledges something.
 func (r *recreation) positions(ctx context.Context) (string, error) {
-	s, err := r.c.lookup(ctx, r.account, r.stream)
+	s, err := r.present(ctx)
 	if err != nil {
 		return "", err
-	}
-	if s == nil {
-		return "", refuse("run `holdfast apply` again", "somebody deleted the stream")
 	}
 	consumers, err := r.c.consumers(ctx, r.account, r.stream)
 	if err != nil {
@@ -214,7 +217,7 @@ func (r *recreation) copyConfig(ctx context.Context, want intent) (map[string]an
 		}
 	}
 	if limited(want.Config) {
-		s, err := r.c.lookup(ctx, r.account, r.stream)
+		s, err := r.present(ctx)
 		if err != nil {
 			return nil, err
 		}

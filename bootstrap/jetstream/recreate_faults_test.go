@@ -203,3 +203,15 @@ func TestRecreateLeavesAStreamThatTookTheNameAlone(t *testing.T) {
 	}
 	l.check(s, messages, standings)
 }
+
+func TestRecreateOfWhatIsGoneSaysSo(t *testing.T) {
+	l := newLab(t, -1)
+	err := l.attempt(`{"storage":"memory"}`, nil)
+	if err == nil || !strings.Contains(err.Error(), "there is no such stream") || diag.Hint(err) == "" {
+		t.Errorf("stream: got %v (hint %q), want that there is none and a hint", err, diag.Hint(err))
+	}
+	err = newClient(t, l.n).RecreateConsumer(t.Context(), "shop", "ORDERS", "c", set(t, `{"max_waiting":7}`), nil)
+	if err == nil || !strings.Contains(err.Error(), "there is no such stream") || diag.Hint(err) == "" {
+		t.Errorf("consumer: got %v (hint %q), want that there is no stream and a hint", err, diag.Hint(err))
+	}
+}

@@ -44,6 +44,15 @@ func (c *Client) lookup(ctx context.Context, account, stream string) (*existing,
 	return &s, nil
 }
 
+// present is lookup of the stream that is made anew, which has to be there.
+func (r *recreation) present(ctx context.Context) (*existing, error) {
+	s, err := r.c.lookup(ctx, r.account, r.stream)
+	if err == nil && s == nil {
+		err = refuse("it is made by the next start or `holdfast apply`; run that again", "there is no such stream: somebody deleted it")
+	}
+	return s, err
+}
+
 // mark returns one entry of the metadata.
 func mark(config map[string]any, key string) (string, bool) {
 	metadata, _ := config["metadata"].(map[string]any)

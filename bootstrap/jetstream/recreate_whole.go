@@ -18,12 +18,9 @@ const settling = 15 * time.Second
 // short is made once more.
 func (r *recreation) whole(ctx context.Context, rec record) (*existing, error) {
 	for try := 1; ; try++ {
-		s, err := r.c.lookup(ctx, r.account, r.stream)
+		s, err := r.present(ctx)
 		if err != nil {
 			return nil, err
-		}
-		if s == nil {
-			return nil, refuse(hintAgain, "somebody deleted the stream")
 		}
 		if !isParkedAt(s.Config, parkedSubject(r.stream)) {
 			return s, nil
