@@ -85,6 +85,9 @@ type Appliance struct {
 	publishing sync.Mutex        // serialises publishIdentity; guards published
 	published  map[string]string // account tokens that the server has, by public key
 
+	applied chan struct{} // somebody applied, which may have left something to try again
+	watched string        // what the configuration's files looked like when they were read
+
 	applying sync.Mutex // serialises what changes the topology; taken before publishing
 
 	mu         sync.Mutex // guards what follows; taken last, never while calling a part
@@ -114,6 +117,11 @@ func Open(o Options) (_ *Appliance, err error) {
 		broken:    make(chan error, 2),
 		published: map[string]string{},
 		told:      map[string]string{},
+		applied:   make(chan struct{}, 1),
+	}
+	if o.Watched != nil {
+		// Now, and not after a long recovery: what changes meanwhile is a change.
+		a.watched = look(o.Watched())
 	}
 	a.current.Store(o.Config)
 	defer func() {

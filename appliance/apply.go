@@ -138,14 +138,17 @@ func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, files <-ch
 	if ready && a.settled() {
 		retry.Stop()
 	}
-	reload := func(by string) {
-		a.opts.Notify.Reloading()
-		a.reload(drain, by)
-		a.opts.Notify.Ready("reloaded")
+	soon := func() {
 		if !a.settled() {
 			pause = retryFirst
 			retry.Reset(pause)
 		}
+	}
+	reload := func(by string) {
+		a.opts.Notify.Reloading()
+		a.reload(drain, by)
+		a.opts.Notify.Ready("reloaded")
+		soon()
 	}
 	drift := time.NewTicker(a.driftEvery())
 	defer drift.Stop()
@@ -161,6 +164,8 @@ func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, files <-ch
 			reload(byReload)
 		case <-files:
 			reload(byFileChange)
+		case <-a.applied:
+			soon()
 		case <-drift.C:
 			a.lookForDrift(drain)
 		case <-retry.C:

@@ -37,7 +37,9 @@ type change struct {
 	by       string
 	consents bootstrap.Consents
 	rollback bool
-	// shown is the digest of the plan that somebody agreed to; "" for none.
+	// asked is true when somebody runs `holdfast apply`, and shown the digest of the
+	// plan that was agreed to; "" for any.
+	asked bool
 	shown string
 	// progress, if not nil, is told how many of the actions are done, and what takes
 	// long in the present one.
@@ -76,8 +78,11 @@ func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 	}
 	if old, latest, stale := history.Stale(c.digest); stale && !c.rollback {
 		fault := staleFault(old, latest)
-		a.remember(plan.Standing(), plan.Untouched("the file is older than what was applied"), fault)
-		a.reloaded(false)
+		if !c.asked {
+			// The file of the node itself, and not one that somebody tried.
+			a.remember(plan.Standing(), plan.Untouched("the file is older than what was applied"), fault)
+			a.reloaded(false)
+		}
 		return outcome{}, fault
 	}
 	if c.shown != "" && c.shown != plan.Digest() {

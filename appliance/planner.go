@@ -64,7 +64,7 @@ func (a *Appliance) Apply(ctx context.Context, r admin.ApplyRequest, progress fu
 		return admin.ApplyAnswer{}, err
 	}
 	c := newChange(cfg, r.By)
-	c.consents, c.rollback, c.shown = r.Consents, r.Rollback, r.Digest
+	c.consents, c.rollback, c.asked, c.shown = r.Consents, r.Rollback, true, r.Digest
 	var last time.Time
 	c.progress = func(done, total int, now string) {
 		if now == "" || time.Since(last) > tellCopyEvery {
@@ -73,6 +73,10 @@ func (a *Appliance) Apply(ctx context.Context, r admin.ApplyRequest, progress fu
 		}
 	}
 	out, err := a.converge(ctx, c)
+	select {
+	case a.applied <- struct{}{}:
+	default: // wait has not looked at the one before yet
+	}
 	if err != nil {
 		a.log.Error("configuration not applied", keyUser, r.By, keyErr, err)
 		return admin.ApplyAnswer{}, err

@@ -22,7 +22,7 @@ func (a *Appliance) watchFiles(ctx context.Context, changed chan<- struct{}) {
 	}
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	seen := look(a.opts.Watched())
+	seen := a.watched
 	last := seen
 	for {
 		select {

@@ -8,53 +8,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/minio/highwayhash"
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// restoreChecksums writes the checksum of the metadata of streams and consumers
-// where it is missing or wrong, and names them.
+// restoreChecksum writes the checksum of the metadata of the stream or consumer in a
+// directory where it is missing or wrong. hashed is what the server makes the key of
+// the checksum from.
 //
 // nats-server 2.15.3 writes meta.inf and then meta.sum, two writes that a power cut
 // can come between, when an object is made and when it is updated. From then on it
 // passes over the object at every start, and over all that is stored in it; even
 // creating it again leaves the checksum as it is. A meta.inf that is whole, which its
 // JSON and the name in it tell, is what the server was about to vouch for.
-func restoreChecksums(storeDir string, names Names) (restored []string, err error) {
-	root := filepath.Join(storeDir, server.JetStreamStoreDir)
-	var errs []error
-	for key := range streamSizes(root) {
-		dir := filepath.Join(root, key.account, "streams", key.stream)
-		label := names.name(key.account) + "/" + key.stream
-		fix := func(dir, name, label, hashed string) {
-			fixed, err := restoreChecksum(dir, name, hashed)
-			if err != nil {
-				errs = append(errs, err)
-			}
-			if fixed {
-				restored = append(restored, label)
-			}
-		}
-		fix(dir, key.stream, label, key.stream)
-		consumers, err := os.ReadDir(filepath.Join(dir, "obs"))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-		for _, c := range consumers {
-			fix(filepath.Join(dir, "obs", c.Name()), c.Name(), label+"/"+c.Name(), key.stream+"/"+c.Name())
-		}
-	}
-	slices.Sort(restored)
-	return restored, errors.Join(errs...)
-}
-
-// restoreChecksum does it for the object in one directory. hashed is what the server
-// makes the key of the checksum from.
 func restoreChecksum(dir, name, hashed string) (bool, error) {
 	meta, err := os.ReadFile(filepath.Join(dir, server.JetStreamMetaFile))
 	if err != nil {
@@ -83,7 +52,8 @@ func restoreChecksum(dir, name, hashed string) (bool, error) {
 	if have, err := os.ReadFile(path); err == nil && string(have) == want {
 		return false, nil
 	}
-	return true, writeSynced(path, []byte(want))
+	err = writeSynced(path, []byte(want))
+	return err == nil, err
 }
 
 // writeSynced replaces a file in one step that survives a power cut.

@@ -3,12 +3,9 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -22,34 +19,20 @@ const (
 	damagedPositionAs = positionFile + ".damaged"
 )
 
-// setAsideDamagedPositions renames the files with the positions of consumers that are
-// none, and names the consumers. A power cut leaves such a file empty or full of zeros
+// setAsideDamagedPosition renames the file with the position of the consumer in a
+// directory when it is none. A power cut leaves such a file empty or full of zeros
 // where it was not synced (durability interval). The server neither recovers such a
 // consumer nor makes it again. Without the file it starts over: what was acknowledged
 // is delivered again, and nothing is lost.
-func setAsideDamagedPositions(storeDir string, names Names) (setAside []string, err error) {
-	root := filepath.Join(storeDir, server.JetStreamStoreDir)
-	var errs []error
-	for key := range streamSizes(root) {
-		dir := filepath.Join(root, key.account, "streams", key.stream, "obs")
-		consumers, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-		for _, c := range consumers {
-			path := filepath.Join(dir, c.Name(), positionFile)
-			if !damagedPosition(path) {
-				continue
-			}
-			if err := os.Rename(path, filepath.Join(dir, c.Name(), damagedPositionAs)); err != nil {
-				errs = append(errs, fmt.Errorf("set position aside: %w", err))
-				continue
-			}
-			setAside = append(setAside, names.name(key.account)+"/"+key.stream+"/"+c.Name())
-		}
+func setAsideDamagedPosition(dir string) (bool, error) {
+	path := filepath.Join(dir, positionFile)
+	if !damagedPosition(path) {
+		return false, nil
 	}
-	slices.Sort(setAside)
-	return setAside, errors.Join(errs...)
+	if err := os.Rename(path, filepath.Join(dir, damagedPositionAs)); err != nil {
+		return false, fmt.Errorf("set position aside: %w", err)
+	}
+	return true, nil
 }
 
 // damagedPosition reports whether a file is there and is not what the server writes.

@@ -4,10 +4,8 @@ package engine
 
 import (
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -71,7 +69,7 @@ type recovery struct {
 	done  map[streamKey]bool
 	open  []streamKey // begun and not ended, oldest first
 
-	restored, setAside []string
+	mended mended
 }
 
 func newRecovery(names Names) *recovery {
@@ -141,7 +139,7 @@ func (r *recovery) streamEnds(k streamKey) {
 func (r *recovery) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.restored, StartedOver: r.setAside}
+	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.mended.restored, StartedOver: r.mended.startedOver}
 	for k, size := range r.sizes {
 		p.BytesTotal += size
 		switch {
@@ -161,21 +159,11 @@ func (r *recovery) progress() Progress {
 
 func (r *recovery) label(k streamKey) string { return r.names.name(k.account) + "/" + k.stream }
 
-// streamSizes finds ACCOUNT/streams/STREAM and the size of each stream's
-// messages. A directory that can't be read counts as empty: the server will say
-// what is wrong with it.
+// streamSizes finds the size of each stream's messages.
 func streamSizes(root string) map[streamKey]int64 {
 	sizes := make(map[streamKey]int64)
-	accounts, _ := os.ReadDir(root)
-	for _, a := range accounts {
-		dir := filepath.Join(root, a.Name(), "streams")
-		streams, _ := os.ReadDir(dir)
-		for _, s := range streams {
-			// A leading dot marks a stream whose deletion was cut short.
-			if s.IsDir() && !strings.HasPrefix(s.Name(), ".") {
-				sizes[streamKey{a.Name(), s.Name()}] = dirSize(filepath.Join(dir, s.Name(), "msgs"))
-			}
-		}
+	for _, key := range storedStreams(root) {
+		sizes[key] = dirSize(filepath.Join(root, key.account, "streams", key.stream, "msgs"))
 	}
 	return sizes
 }

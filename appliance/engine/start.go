@@ -37,17 +37,12 @@ func (e *Engine) run(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start the engine: %w", context.Cause(ctx))
 	}
-	restored, err := restoreChecksums(e.settings.StoreDir, e.log.names)
+	m, err := mend(e.settings.StoreDir, e.log.names)
 	if err != nil {
-		return diag.Fail(diag.CodeEngine, fmt.Errorf("restore checksums of metadata in %s: %w", e.settings.StoreDir, err),
+		return diag.Fail(diag.CodeEngine, fmt.Errorf("mend the metadata in %s: %w", e.settings.StoreDir, err),
 			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
 	}
-	setAside, err := setAsideDamagedPositions(e.settings.StoreDir, e.log.names)
-	if err != nil {
-		return diag.Fail(diag.CodeEngine, fmt.Errorf("look at the consumers in %s: %w", e.settings.StoreDir, err),
-			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
-	}
-	e.recovery.restored, e.recovery.setAside = restored, setAside // nobody asks before begin
+	e.recovery.mended = m // nobody asks before begin
 	e.recovery.begin(e.settings.StoreDir)
 	return e.collect(func() error { return e.recover(ctx) })
 }

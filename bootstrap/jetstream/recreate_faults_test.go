@@ -195,6 +195,7 @@ func TestRecreateLeavesAStreamThatTookTheNameAlone(t *testing.T) {
 	if err := l.attempt(s.set, nil); diag.Hint(err) == "" {
 		t.Fatalf("got %v, want an error with a hint", err)
 	}
+	publish(t, l.nc, "orders.a") // it takes messages as before
 	call(t, l.nc, "STREAM.PURGE.ORDERS", `{}`)
 	call(t, l.nc, "STREAM.DELETE.ORDERS", ``)
 	call(t, l.nc, "STREAM.CREATE.ORDERS", `{"name":"ORDERS","subjects":["orders.*"]}`)

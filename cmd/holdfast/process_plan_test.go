@@ -355,3 +355,47 @@ func TestProcessShowsDriftAndLeavesIt(t *testing.T) {
 	}
 	n.stop()
 }
+
+// TestProcessTriesAgainWhatAnApplyCouldNotDo applies a stream whose subjects somebody
+// else's stream has.
+func TestProcessTriesAgainWhatAnApplyCouldNotDo(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, before).start()
+	n.nats(nil, "stream", "add", "GRAB", "--subjects", "new.>", "--storage", "file")
+	file := n.candidate(before + "  more:\n    streams: {OTHER: {subjects: [\"o.>\"], max_bytes: 1MiB}}\n")
+	if code, out := n.holdfast("apply", "--config", "holdfast.yaml", "--yes", file); code != exitOK {
+		t.Fatalf("got exit code %d, want 0\n%s", code, out)
+	}
+	file = n.candidate(strings.Replace(before, "      KEPT:", "      NEW: {subjects: [\"new.>\"], max_bytes: 1MiB}\n      KEPT:", 1))
+	if code, out := n.holdfast("apply", "--config", "holdfast.yaml", "--yes", file); code != exitFailed || !strings.Contains(out, "subjects overlap") {
+		t.Fatalf("got exit code %d and %q, want 1 and the reason", code, out)
+	}
+	n.nats(nil, "--account", "shop", "stream", "rm", "-f", "GRAB")
+	eventually(t, patience, func() error {
+		_, err := n.jetStream().Stream(t.Context(), "NEW")
+		return err
+	})
+	n.waitReady()
+	n.stop()
+}
+
+// TestProcessTriedStaleFileSaysNothingOfTheNodesOwn applies an older candidate.
+func TestProcessTriedStaleFileSaysNothingOfTheNodesOwn(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, before).start()
+	newer := strings.Replace(before, "description: old", "description: newer", 1)
+	n.reload(newer)
+	for _, args := range [][]string{{"plan"}, {"apply", "--yes"}} {
+		args = append(args, "--config", "holdfast.yaml", n.candidate(before))
+		if code, out := n.holdfast(args...); code != exitNotReady || !strings.Contains(out, "STALE") {
+			t.Errorf("%q: got exit code %d and %q, want 3 and that the file is stale", args, code, out)
+		}
+	}
+	if _, body := n.get("/metrics"); !strings.Contains(body, "\nholdfast_config_last_reload_successful 1\n") {
+		t.Errorf("got metrics %q, want the node's own file in force", body)
+	}
+	if s, err := n.status(); err != nil || strings.Contains(fmt.Sprint(s.Problems), "HF2207") {
+		t.Errorf("got %v and problems %v, want none about a stale file", err, s.Problems)
+	}
+	n.stop()
+}

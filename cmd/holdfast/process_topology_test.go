@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -134,16 +135,16 @@ func TestProcessShowsHowFarARecoveryIs(t *testing.T) {
 	s := n.waitStatus("recovering its last stream", func(s admin.Status) bool {
 		return s.Phase == admin.PhaseRecovering && s.Recovery != nil && s.Recovery.StreamsDone > 0 && s.Recovery.Current == "shop/ORDERS"
 	})
-	// The third is Holdfast's own, before or after it.
+	// The third is Holdfast's own, which may come up before or after the look.
 	if s.Ready || s.Recovery.StreamsTotal != 3 || s.Recovery.BytesTotal == 0 {
 		t.Errorf("got ready %t, recovery %+v, want some of 3 streams and their bytes", s.Ready, s.Recovery)
 	}
-	far := fmt.Sprintf("%d of 3", s.Recovery.StreamsDone)
+	far := regexp.MustCompile(`recovering streams: [12] of 3`)
 	code, out := n.holdfast("status", "--config", "holdfast.yaml")
-	if code != exitNotReady || !strings.Contains(out, far+" streams") || !strings.Contains(out, "now shop/ORDERS") {
+	if code != exitNotReady || !far.MatchString(out) || !strings.Contains(out, "now shop/ORDERS") {
 		t.Errorf("got exit code %d and %q, want 3 and the progress", code, out)
 	}
-	if code, body := n.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "engine: recovering streams: "+far) {
+	if code, body := n.get("/readyz"); code != http.StatusServiceUnavailable || !far.MatchString(body) {
 		t.Errorf("got %d and %q, want 503 and the progress", code, body)
 	}
 	if code, _ := n.get("/livez"); code != http.StatusOK {
@@ -157,7 +158,7 @@ func TestProcessShowsHowFarARecoveryIs(t *testing.T) {
 		t.Errorf("got exit code %d and %q, want 1 and that the port is not open", code, out)
 	}
 	// Not the first such line: it may be from before the other stream was there.
-	if line := n.logged(fmt.Sprintf("count=%d total=3", s.Recovery.StreamsDone)); !strings.Contains(line, "recovering streams") {
+	if line := n.logged("total=3"); !strings.Contains(line, "recovering streams") {
 		t.Errorf("got %q, want the progress", line)
 	}
 	if err := os.WriteFile(found[0], index, 0o600); err != nil { // into the pipe

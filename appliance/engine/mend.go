@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// mended are the objects that a crash left in a state which the server does not get
+// over, as account/stream/consumer: those with a checksum written again, and the
+// consumers without a position.
+type mended struct{ restored, startedOver []string }
+
+// mend looks at the metadata of every stream and consumer before the server does.
+func mend(storeDir string, names Names) (mended, error) {
+	var m mended
+	var errs []error
+	note := func(list *[]string, label string, fixed bool, err error) {
+		if fixed {
+			*list = append(*list, label)
+		}
+		errs = append(errs, err)
+	}
+	root := filepath.Join(storeDir, server.JetStreamStoreDir)
+	for _, key := range storedStreams(root) {
+		dir := filepath.Join(root, key.account, "streams", key.stream)
+		label := names.name(key.account) + "/" + key.stream
+		fixed, err := restoreChecksum(dir, key.stream, key.stream)
+		note(&m.restored, label, fixed, err)
+
+		consumers, err := os.ReadDir(filepath.Join(dir, "obs"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		for _, c := range consumers {
+			own, label := filepath.Join(dir, "obs", c.Name()), label+"/"+c.Name()
+			fixed, err := restoreChecksum(own, c.Name(), key.stream+"/"+c.Name())
+			note(&m.restored, label, fixed, err)
+			fixed, err = setAsideDamagedPosition(own)
+			note(&m.startedOver, label, fixed, err)
+		}
+	}
+	slices.Sort(m.restored)
+	slices.Sort(m.startedOver)
+	return m, errors.Join(errs...)
+}
+
+// storedStreams finds ACCOUNT/streams/STREAM. A directory that can't be read counts
+// as empty: the server will say what is wrong with it.
+func storedStreams(root string) []streamKey {
+	var found []streamKey
+	accounts, _ := os.ReadDir(root)
+	for _, a := range accounts {
+		streams, _ := os.ReadDir(filepath.Join(root, a.Name(), "streams"))
+		for _, s := range streams {
+			// A leading dot marks a stream whose deletion was cut short.
+			if s.IsDir() && !strings.HasPrefix(s.Name(), ".") {
+				found = append(found, streamKey{a.Name(), s.Name()})
+			}
+		}
+	}
+	return found
+}
