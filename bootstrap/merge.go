@@ -9,26 +9,39 @@ import (
 )
 
 // Merged returns the configuration of an existing object with the fields of an
-// action's Spec on top: objects are merged key by key, a nil unsets. What the
-// server adds to its answers is left out.
-func Merged(have, set map[string]any) map[string]any {
-	out := maps.Clone(have)
+// action's Spec on top: objects are merged key by key, a nil unsets. What the server
+// adds to its answers is left out.
+func Merged(have, set map[string]any) map[string]any { return WithoutServers(overlaid(have, set)) }
+
+func overlaid(have, set map[string]any) map[string]any {
+	out := make(map[string]any, len(have)+len(set))
+	maps.Copy(out, have)
 	for k, v := range set {
 		object, isObject := v.(map[string]any)
+		below, _ := out[k].(map[string]any)
 		switch {
 		case v == nil:
 			delete(out, k)
 		case isObject:
-			below, _ := out[k].(map[string]any)
-			out[k] = merge(below, object)
+			out[k] = overlaid(below, object)
 		default:
 			out[k] = v
 		}
 	}
-	if metadata, ok := out["metadata"].(map[string]any); ok {
-		metadata = maps.Clone(metadata)
-		maps.DeleteFunc(metadata, func(k string, _ any) bool { return strings.HasPrefix(k, "_nats.") })
-		out["metadata"] = metadata
+	return out
+}
+
+// WithoutServers returns a configuration without the metadata that the server adds to
+// every answer.
+func WithoutServers(config map[string]any) map[string]any {
+	metadata, ok := config["metadata"].(map[string]any)
+	if !ok {
+		return config
+	}
+	out, own := maps.Clone(config), maps.Clone(metadata)
+	maps.DeleteFunc(own, func(k string, _ any) bool { return strings.HasPrefix(k, "_nats.") })
+	if out["metadata"] = own; len(own) == 0 {
+		delete(out, "metadata")
 	}
 	return out
 }

@@ -135,7 +135,8 @@ func (c *Client) update(ctx context.Context, t object, set map[string]any, order
 	if t.consumer != "" {
 		// The update of a consumer ignores it; a request of its own changes it.
 		if until, ok := set["pause_until"]; ok {
-			if err := c.pause(ctx, t, until); err != nil {
+			text, _ := until.(string)
+			if err := c.setPause(ctx, t.account, t.stream, t.consumer, text); err != nil {
 				return fail(err)
 			}
 			order.step("pause " + t.String())
@@ -154,9 +155,4 @@ func (c *Client) update(ctx context.Context, t object, set map[string]any, order
 			"this version of the server does not change this field: put the server's value in the file")
 	}
 	return nil
-}
-
-// pause makes a consumer deliver nothing before a time; nil ends a pause.
-func (c *Client) pause(ctx context.Context, t object, until any) error {
-	return c.request(ctx, t.account, "CONSUMER.PAUSE."+t.stream+"."+t.consumer, map[string]any{"pause_until": until}, &struct{}{})
 }

@@ -191,7 +191,7 @@ func (r *recreation) beginWith(ctx context.Context, set map[string]any, sets map
 		}
 	}
 	for i, o := range consumers {
-		consumers[i].Config = change(o.Config, sets[o.Name])
+		consumers[i].Config = bootstrap.Merged(o.Config, sets[o.Name])
 	}
 	if _, open := bootstrap.Interrupted(s.Config); len(open) > 0 {
 		return refuse("recreate the consumer first", "consumer %q is made anew right now", open[0])

@@ -43,7 +43,7 @@ func spaceFor(s bootstrap.StreamState) int64 {
 
 // preflight finds what would fail half way, while the stream still works.
 func (r *recreation) preflight(ctx context.Context, s *existing, want intent, consumers []listed) error {
-	target := change(want.Config, want.Set)
+	target := bootstrap.Merged(want.Config, want.Set)
 	if err := suitable(want.Config, target); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (r *recreation) probe(ctx context.Context, s *existing, want intent, consum
 	if err != nil {
 		return err
 	}
-	target := change(want.Config, want.Set)
+	target := bootstrap.Merged(want.Config, want.Set)
 	config := maps.Clone(target)
 	config["name"], config["subjects"] = bootstrap.CopyName(r.stream), []string{copySubject(r.stream)}
 	delete(config, "subject_transform")

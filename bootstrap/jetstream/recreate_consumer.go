@@ -66,7 +66,7 @@ func (r *recreation) moveConsumer(ctx context.Context, name string, set map[stri
 		return nil
 	}
 	m = moved{Config: have.Config, Set: set}
-	if !resettable(change(have.Config, set)) {
+	if !resettable(bootstrap.Merged(have.Config, set)) {
 		// The server sets no position then, but restores one: with the stream.
 		return r.beginWith(ctx, nil, map[string]map[string]any{name: set})
 	}
@@ -107,7 +107,7 @@ func (r *recreation) checkConsumer(ctx context.Context, s *existing, have listed
 	if s.Config["sealed"] == true {
 		return refuse("make a new stream, and copy the messages with `sources`", "the stream is sealed")
 	}
-	target := change(have.Config, set)
+	target := bootstrap.Merged(have.Config, set)
 	from, at, err := r.waiting(ctx, have)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (r *recreation) continueConsumer(ctx context.Context, name string, m moved)
 		}
 	}
 	m.From = max(m.From, 1)
-	config := withMark(change(m.Config, m.Set), bootstrap.MetaRestored, "true")
+	config := withMark(bootstrap.Merged(m.Config, m.Set), bootstrap.MetaRestored, "true")
 	config["pause_until"] = pausedUntil
 	if err := r.c.createConsumer(ctx, r.account, r.stream, name, config); err != nil {
 		return fmt.Errorf("create: %w", err)
@@ -267,7 +267,7 @@ func (r *recreation) placeConsumer(ctx context.Context, name string, m moved) er
 		return fmt.Errorf("set the position: %w", err)
 	}
 	r.step("place consumer " + name)
-	if err := r.c.createConsumer(ctx, r.account, r.stream, name, change(m.Config, m.Set)); err != nil {
+	if err := r.c.createConsumer(ctx, r.account, r.stream, name, bootstrap.Merged(m.Config, m.Set)); err != nil {
 		return fmt.Errorf("remove the mark: %w", err)
 	}
 	r.step("unmark consumer " + name)
@@ -276,7 +276,7 @@ func (r *recreation) placeConsumer(ctx context.Context, name string, m moved) er
 
 // releaseConsumer lets the new consumer deliver, and clears up.
 func (r *recreation) releaseConsumer(ctx context.Context, name string, m moved) error {
-	until, _ := change(m.Config, m.Set)["pause_until"].(string)
+	until, _ := bootstrap.Merged(m.Config, m.Set)["pause_until"].(string)
 	if err := r.c.setPause(ctx, r.account, r.stream, name, until); err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}

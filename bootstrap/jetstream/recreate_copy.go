@@ -256,7 +256,7 @@ func (rec *record) add(name string, body []byte) error {
 	if err := unmarshal(body, &config); err != nil {
 		return fmt.Errorf("read consumer %q: %w", name, err)
 	}
-	o.Name, o.Config = name, withoutServerMetadata(config.Config)
+	o.Name, o.Config = name, bootstrap.WithoutServers(config.Config)
 	if o.Config["direct"] == true || o.Config["sourcing"] == true {
 		return nil
 	}

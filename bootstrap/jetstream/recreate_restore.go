@@ -33,7 +33,7 @@ func newBarrier(subject string) *nats.Msg {
 }
 
 // target is the configuration that is asked for.
-func (rec record) target() map[string]any { return change(rec.Config, rec.Set) }
+func (rec record) target() map[string]any { return bootstrap.Merged(rec.Config, rec.Set) }
 
 // restore makes the stream from its copy, and finishes.
 func (r *recreation) restore(ctx context.Context, rec record) error {
@@ -162,11 +162,11 @@ func (r *recreation) restored(ctx context.Context, rec record) ([]carried, error
 	leaves := rec.Config["retention"] == "workqueue" && rec.target()["retention"] != "workqueue"
 	for _, o := range rec.Carried {
 		set := rec.Consumers[o.Name]
-		if o.Config["ack_policy"] != change(o.Config, set)["ack_policy"] {
+		if o.Config["ack_policy"] != bootstrap.Merged(o.Config, set)["ack_policy"] {
 			// What is under way means something else now; it is delivered again.
 			o.State = position{Delivered: o.State.AckFloor, AckFloor: o.State.AckFloor}
 		}
-		o.Config = change(o.Config, set)
+		o.Config = bootstrap.Merged(o.Config, set)
 		o.Config["pause_until"] = pausedUntil
 		if leaves {
 			// All that a work queue stores is not acknowledged, though a floor jumps

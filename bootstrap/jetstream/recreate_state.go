@@ -13,10 +13,7 @@ import (
 	"github.com/holdfast-mq/holdfast/bootstrap"
 )
 
-const (
-	codeNoStream   = 10059
-	codeNoConsumer = 10014
-)
+const codeConsumerNotFound = 10014
 
 // parkedSubject is where a stream listens while it takes no messages, and
 // copySubject what its copy listens to: a stream without subjects would listen
@@ -34,13 +31,13 @@ type existing struct {
 func (c *Client) lookup(ctx context.Context, account, stream string) (*existing, error) {
 	var s existing
 	err := c.request(ctx, account, "STREAM.INFO."+stream, map[string]any{}, &s)
-	if code(err) == codeNoStream {
+	if code(err) == codeStreamNotFound {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read stream %q: %w", stream, err)
 	}
-	s.Config = withoutServerMetadata(s.Config)
+	s.Config = bootstrap.WithoutServers(s.Config)
 	return &s, nil
 }
 
@@ -73,42 +70,6 @@ func withMark(config map[string]any, key, value string) map[string]any {
 		delete(metadata, key)
 	}
 	out["metadata"] = metadata
-	return out
-}
-
-// withoutServerMetadata removes what the server adds to every answer.
-func withoutServerMetadata(config map[string]any) map[string]any {
-	metadata, ok := config["metadata"].(map[string]any)
-	if !ok {
-		return config
-	}
-	out := maps.Clone(config)
-	metadata = maps.Clone(metadata)
-	maps.DeleteFunc(metadata, func(k string, _ any) bool { return strings.HasPrefix(k, "_nats.") })
-	if out["metadata"] = metadata; len(metadata) == 0 {
-		delete(out, "metadata")
-	}
-	return out
-}
-
-// change returns a configuration with fields set, object by object; nil unsets.
-func change(config, set map[string]any) map[string]any {
-	out := maps.Clone(config)
-	if out == nil {
-		out = map[string]any{}
-	}
-	for k, v := range set {
-		object, ok := v.(map[string]any)
-		below, _ := out[k].(map[string]any)
-		switch {
-		case v == nil:
-			delete(out, k)
-		case ok:
-			out[k] = change(below, object)
-		default:
-			out[k] = v
-		}
-	}
 	return out
 }
 
@@ -162,7 +123,7 @@ func (c *Client) deleteStream(ctx context.Context, account, stream string) (dele
 		return false, err
 	}
 	err = decode(msg.Data, &struct{}{})
-	if code(err) == codeNoStream {
+	if code(err) == codeStreamNotFound {
 		return false, nil
 	}
 	return err == nil, err
@@ -181,7 +142,7 @@ func (c *Client) consumers(ctx context.Context, account, stream string) ([]liste
 	var silent []string
 	err := c.pages(ctx, account, "CONSUMER.LIST."+stream, func(p page) int {
 		for _, s := range p.Consumers {
-			found[s.Name] = listed{s.Name, withoutServerMetadata(s.Config), s.ConsumerState}
+			found[s.Name] = listed{s.Name, bootstrap.WithoutServers(s.Config), s.ConsumerState}
 		}
 		for name := range p.gone() {
 			silent = append(silent, name)
@@ -204,7 +165,7 @@ func (c *Client) setPause(ctx context.Context, account, stream, consumer, until 
 		req["pause_until"] = until
 	}
 	err := c.request(ctx, account, "CONSUMER.PAUSE."+stream+"."+consumer, req, &struct{}{})
-	if code(err) == codeNoConsumer {
+	if code(err) == codeConsumerNotFound {
 		return nil
 	}
 	return err
@@ -230,7 +191,7 @@ func (r *recreation) deleteConsumer(ctx context.Context, name string) error {
 		return err
 	}
 	err = decode(msg.Data, &struct{}{})
-	if code(err) == codeNoConsumer {
+	if code(err) == codeConsumerNotFound {
 		return nil
 	}
 	return err

@@ -40,12 +40,12 @@ func (l *lab) convergence(ctx context.Context, newNode func(dir string, s size) 
 	if err != nil {
 		return nil, err
 	}
-	defer p.kill()
+	defer kill(p)
 	got, err := work(ctx, n, dir)
 	if err != nil {
 		return nil, err
 	}
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/status")
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(p.Cmd.Process.Pid) + "/status")
 	if err != nil {
 		return got, nil // not on this system
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 // holdfastNode runs from one file that declares everything.
@@ -27,7 +29,7 @@ type holdfastNode struct {
 }
 
 func (l *lab) newHoldfast(dir string, s size) (node, error) {
-	ports, err := freePorts(2)
+	ports, err := child.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}

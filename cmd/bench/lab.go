@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 // lab is where measurements happen: the two binaries and a directory.
@@ -27,7 +29,7 @@ func openLab(ctx context.Context, o options) (_ *lab, err error) {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	l := &lab{holdfast: o.holdfast, parent: o.dir, size: size{streams: o.streams, consumers: o.consumers}, env: cleanEnvironment(os.Environ())}
+	l := &lab{holdfast: o.holdfast, parent: o.dir, size: size{streams: o.streams, consumers: o.consumers}, env: child.Environment(os.Environ())}
 	if l.dir, err = os.MkdirTemp(o.dir, "run-"); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
@@ -53,17 +55,6 @@ func (l *lab) close() error {
 	}
 	_ = os.Remove(l.parent)
 	return nil
-}
-
-// cleanEnvironment leaves out what would configure either side.
-func cleanEnvironment(all []string) []string {
-	var out []string
-	for _, v := range all {
-		if !strings.HasPrefix(v, "HOLDFAST_") && !strings.HasPrefix(v, "NATS_") {
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 // environment says what the figures were measured on, without saying where.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 func TestFileSystemIsThatOfTheNearestMount(t *testing.T) {
@@ -31,13 +31,6 @@ tmpfs /tmp tmpfs rw 0 0
 	}
 }
 
-func TestNodesDoNotInheritConfiguration(t *testing.T) {
-	got := cleanEnvironment([]string{"PATH=/bin", "HOLDFAST_CONFIG=x", "NATS_URL=y", "GOMEMLIMIT=1GiB"})
-	if diff := cmp.Diff([]string{"PATH=/bin", "GOMEMLIMIT=1GiB"}, got); diff != "" {
-		t.Errorf("environment (-want +got):\n%s", diff)
-	}
-}
-
 func TestMemoryIsReadFromItsOwnLine(t *testing.T) {
 	const text = "VmHWM:\t  999 kB\nVmRSS:\t  221864 kB\nRssAnon:\t 1 kB\n"
 	got, err := procKilobytes([]byte(text), "VmRSS")
@@ -50,7 +43,7 @@ func TestMemoryIsReadFromItsOwnLine(t *testing.T) {
 }
 
 func TestPortsAreDifferent(t *testing.T) {
-	ports, err := freePorts(8)
+	ports, err := child.FreePorts(8)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 const (
@@ -26,14 +28,14 @@ type memory struct{ rss, pss int64 }
 
 // settle returns the memory of an idle process: when it has not changed for
 // three seconds, or after twenty.
-func (p *process) settle(ctx context.Context) (memory, error) {
+func settle(ctx context.Context, p *child.Process) (memory, error) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	begun := time.Now()
 	var at int64 // what the present calm began with
 	since := begun
 	for {
-		m, err := readMemory(p.cmd.Process.Pid)
+		m, err := readMemory(p.Cmd.Process.Pid)
 		if err != nil {
 			return m, err
 		}
@@ -47,8 +49,8 @@ func (p *process) settle(ctx context.Context) (memory, error) {
 		select {
 		case <-ctx.Done():
 			return m, fmt.Errorf("wait until idle: %w", ctx.Err())
-		case <-p.ended:
-			return m, fmt.Errorf("wait until idle: the process ended: %w\n%s", p.status, p.lastWords())
+		case <-p.Ended:
+			return m, fmt.Errorf("wait until idle: the process ended: %w\n%s", p.Status, p.LastWords())
 		case <-tick.C:
 		}
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"time"
@@ -84,21 +83,6 @@ func connect(port int, opts ...nats.Option) (*nats.Conn, jetstream.JetStream, er
 		return nil, nil, fmt.Errorf("use JetStream: %w", err)
 	}
 	return nc, js, nil
-}
-
-// freePorts returns ports that the kernel has just given out and got back. A
-// node is told its ports beforehand, so that asking for them costs no time.
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() // at the end: no port is given out twice
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports, nil
 }
 
 // quote writes a path for YAML and for the NATS configuration language.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 const (
@@ -23,39 +25,28 @@ const (
 	stopLimit  = 3 * time.Minute
 )
 
-// process is a node that runs.
-type process struct {
-	cmd    *exec.Cmd
-	log    string
-	ended  chan struct{} // closed when the process is gone
-	status error         // valid then
-}
-
 // start runs the node's command and returns when it is ready, and filled when
 // it is its first start, with the time that took.
-func (l *lab) start(ctx context.Context, n node, first bool) (_ *process, took time.Duration, err error) {
+func (l *lab) start(ctx context.Context, n node, first bool) (_ *child.Process, took time.Duration, err error) {
 	name, args := n.command()
 	log, err := os.CreateTemp(l.dir, "log-")
 	if err != nil {
 		return nil, 0, fmt.Errorf("make log file: %w", err)
 	}
-	defer log.Close()
-	p := &process{cmd: exec.Command(name, args...), log: log.Name(), ended: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = l.dir, l.env, log, log
+	log.Close()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = l.dir, l.env
 	begun := time.Now()
-	if err := p.cmd.Start(); err != nil {
-		return nil, 0, fmt.Errorf("start %s: %w", filepath.Base(name), err)
+	p, err := child.Start(cmd, log.Name())
+	if err != nil {
+		return nil, 0, err
 	}
-	go func() {
-		p.status = p.cmd.Wait()
-		close(p.ended)
-	}()
 	defer func() {
 		if err != nil {
-			p.kill()
+			kill(p)
 		}
 	}()
-	if err := p.await(ctx, n.ready); err != nil {
+	if err := p.Await(ctx, readyLimit, askEvery, n.ready); err != nil {
 		return nil, 0, err
 	}
 	if first {
@@ -66,60 +57,29 @@ func (l *lab) start(ctx context.Context, n node, first bool) (_ *process, took t
 	return p, time.Since(begun), nil
 }
 
-// await asks until the answer is nil, the process ends or time is up.
-func (p *process) await(ctx context.Context, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
-	defer cancel()
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until ready: %w: %w", ctx.Err(), err)
-		case <-p.ended:
-			return fmt.Errorf("wait until ready: the process ended: %w\n%s", p.status, p.lastWords())
-		case <-tick.C:
-		}
-	}
-}
-
-// lastWords are the end of what the process wrote.
-func (p *process) lastWords() string {
-	const most = 2000
-	text, err := os.ReadFile(p.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(bytes.TrimSpace(text[max(0, len(text)-most):]))
-}
-
 // stop ends the process cleanly and returns the time it took.
-func (p *process) stop() (time.Duration, error) {
+func stop(p *child.Process) (time.Duration, error) {
 	begun := time.Now()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return 0, fmt.Errorf("stop process %d: %w", p.cmd.Process.Pid, err)
+	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return 0, fmt.Errorf("stop process %d: %w", p.Cmd.Process.Pid, err)
 	}
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 	case <-time.After(stopLimit):
-		p.kill()
-		return 0, fmt.Errorf("stop process %d: still running after %s", p.cmd.Process.Pid, stopLimit)
+		kill(p)
+		return 0, fmt.Errorf("stop process %d: still running after %s", p.Cmd.Process.Pid, stopLimit)
 	}
 	// Stock nats-server exits with 1 after SIGTERM.
-	if exit, ok := errors.AsType[*exec.ExitError](p.status); ok && !exit.Exited() {
-		return 0, fmt.Errorf("stop process %d: %w\n%s", p.cmd.Process.Pid, p.status, p.lastWords())
+	if exit, ok := errors.AsType[*exec.ExitError](p.Status); ok && !exit.Exited() {
+		return 0, fmt.Errorf("stop process %d: %w\n%s", p.Cmd.Process.Pid, p.Status, p.LastWords())
 	}
 	return time.Since(begun), nil
 }
 
 // kill ends the process, if it still runs, and waits for it.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended already
-	<-p.ended
+func kill(p *child.Process) {
+	p.Kill()
+	<-p.Ended
 }
 
 // output runs a command to its end.

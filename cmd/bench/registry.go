@@ -82,13 +82,13 @@ func (l *lab) life(ctx context.Context, newNode func(dir string, s size) (node, 
 	if err != nil {
 		return nil, fmt.Errorf("first start: %w", err)
 	}
-	defer first.kill()
+	defer kill(first)
 	got["first start"] = took.Seconds()
 	// Not part of the time: both sides must have made the same.
 	if err := n.verify(ctx); err != nil {
 		return nil, err
 	}
-	if took, err = first.stop(); err != nil {
+	if took, err = stop(first); err != nil {
 		return nil, err
 	}
 	got["stop"] = took.Seconds()
@@ -97,9 +97,9 @@ func (l *lab) life(ctx context.Context, newNode func(dir string, s size) (node, 
 		return nil, fmt.Errorf("restart: %w", err)
 	}
 	// Killed, because a clean stop of a large node takes long and its data goes.
-	defer again.kill()
+	defer kill(again)
 	got["restart"] = took.Seconds()
-	m, err := again.settle(ctx)
+	m, err := settle(ctx, again)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 // stockNode is a nats-server with the same JetStream settings, filled by a
@@ -22,7 +24,7 @@ type stockNode struct {
 }
 
 func (l *lab) newStock(dir string, s size) (node, error) {
-	ports, err := freePorts(2)
+	ports, err := child.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 const (
@@ -50,7 +52,7 @@ type campaign struct {
 	power   *powerSwitch
 	node    node
 	log     string
-	process *process
+	process *child.Process
 	session *session
 	crew    *crew
 	books   []*ledger
@@ -187,11 +189,11 @@ func (c *campaign) start() (err error) {
 // cutPower ends the node and its disk together, brings the disk back, and
 // returns what the clients had to say up to then.
 func (c *campaign) cutPower(ctx context.Context, cut int) ([]finding, error) {
-	c.process.kill()
+	c.process.Kill()
 	err := c.power.cut()
 	c.power = nil
 	found := c.dismiss()
-	<-c.process.ended
+	<-c.process.Ended
 	c.process = nil
 	if err := errors.Join(err, c.disk.unmount(ctx)); err != nil {
 		return found, err
@@ -230,9 +232,9 @@ func (c *campaign) dismiss() []finding {
 func (c *campaign) discard(ctx context.Context) error {
 	var err error
 	if c.process != nil {
-		c.process.kill()
+		c.process.Kill()
 		c.add(c.dismiss())
-		<-c.process.ended
+		<-c.process.Ended
 		c.process = nil
 	}
 	if c.power != nil {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 // Streams and their consumers, the same on every kind of node. The limit of
@@ -40,7 +42,7 @@ type holdfastNode struct {
 }
 
 func newHoldfast(binary, dir, data, durability string, storage int64) (node, error) {
-	ports, err := freePorts(2)
+	ports, err := child.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func (c *campaign) cutStart(ctx context.Context, rng *rand.Rand, cut int) ([]fin
 	}
 	end, cancel := context.WithTimeout(ctx, time.Duration(rng.Float64()*1.2*float64(max(c.typical, quickStart))))
 	defer cancel()
-	err := c.process.await(end, func(ctx context.Context) error {
+	err := c.process.Await(end, readyLimit, askEvery, func(ctx context.Context) error {
 		if err := c.node.ready(ctx); err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (c *campaign) cutStart(ctx context.Context, rng *rand.Rand, cut int) ([]fin
 	}
 	var found []finding
 	select {
-	case <-c.process.ended:
+	case <-c.process.Ended:
 		found = []finding{{kind: unstarted, what: err.Error()}}
 	default: // ready or not: nobody asked it to be within this time
 	}
@@ -58,8 +58,8 @@ func (c *campaign) cutLoad(ctx context.Context, rng *rand.Rand, cut int) ([]find
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-c.process.ended:
-		return nil, fmt.Errorf("load the node: it ended: %w\n%s", c.process.status, c.process.lastWords())
+	case <-c.process.Ended:
+		return nil, fmt.Errorf("load the node: it ended: %w\n%s", c.process.Status, c.process.LastWords())
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -78,7 +78,7 @@ func (c *campaign) judge(ctx context.Context) ([]finding, error) {
 		return nil, err
 	}
 	begun := time.Now()
-	if err := c.process.await(ctx, c.node.ready); err != nil {
+	if err := c.process.Await(ctx, readyLimit, askEvery, c.node.ready); err != nil {
 		return []finding{{kind: unstarted, what: err.Error()}}, ctx.Err()
 	}
 	c.typical = time.Since(begun)
@@ -182,8 +182,8 @@ func (c *campaign) drain(ctx context.Context, held []holding) ([]finding, error)
 		select {
 		case <-deadline.C:
 			return stuck, nil
-		case <-c.process.ended:
-			return append(stuck, finding{kind: unstarted, what: "ended after it was ready: " + c.process.lastWords()}), nil
+		case <-c.process.Ended:
+			return append(stuck, finding{kind: unstarted, what: "ended after it was ready: " + c.process.LastWords()}), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-tick.C:

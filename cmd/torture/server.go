@@ -3,19 +3,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 const (
@@ -43,79 +42,14 @@ type node interface {
 	declares() bool
 }
 
-// process is a node that runs.
-type process struct {
-	cmd    *exec.Cmd
-	log    string
-	ended  chan struct{} // closed when the process is gone
-	status error         // valid then
-}
-
 // start must be called on a locked thread: the child ends with the thread that
 // started it.
-func start(n node, log string) (*process, error) {
+func start(n node, log string) (*child.Process, error) {
 	name, args := n.command()
-	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("make log file: %w", err)
-	}
-	defer f.Close()
-	p := &process{cmd: exec.Command(name, args...), log: log, ended: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = filepath.Dir(log), cleanEnvironment(os.Environ()), f, f
-	tied(p.cmd)
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", filepath.Base(name), err)
-	}
-	go func() {
-		p.status = p.cmd.Wait()
-		close(p.ended)
-	}()
-	return p, nil
-}
-
-// await asks until the answer is nil, the process ends or time is up.
-func (p *process) await(ctx context.Context, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
-	defer cancel()
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until ready: %w: %w\n%s", ctx.Err(), err, p.lastWords())
-		case <-p.ended:
-			return fmt.Errorf("wait until ready: the process ended: %w\n%s", p.status, p.lastWords())
-		case <-tick.C:
-		}
-	}
-}
-
-// lastWords are the end of what the process wrote.
-func (p *process) lastWords() string {
-	const most = 2000
-	text, err := os.ReadFile(p.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(bytes.TrimSpace(text[max(0, len(text)-most):]))
-}
-
-// kill does not wait.
-func (p *process) kill() { _ = p.cmd.Process.Kill() } // it may have ended already
-
-// cleanEnvironment leaves out what would configure a node.
-func cleanEnvironment(all []string) []string {
-	var out []string
-	for _, v := range all {
-		if !strings.HasPrefix(v, "HOLDFAST_") && !strings.HasPrefix(v, "NATS_") {
-			out = append(out, v)
-		}
-	}
-	return out
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = filepath.Dir(log), child.Environment(os.Environ())
+	tied(cmd)
+	return child.Start(cmd, log)
 }
 
 // session is a connection that does not outlive the node it is to.
@@ -143,20 +77,6 @@ func connect(n node) (*session, error) {
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
 	return s, nil
-}
-
-// freePorts returns ports that the kernel has just given out and got back.
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() // at the end: no port is given out twice
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports, nil
 }
 
 // isGone says that a stream or a consumer does not exist.

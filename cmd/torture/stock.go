@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 )
 
 // stockVerb makes this program a nats-server of the version in go.mod, with
@@ -50,7 +52,7 @@ func newStock(dir, data, sync string, storage int64) (node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	ports, err := freePorts(1)
+	ports, err := child.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
