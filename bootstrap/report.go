@@ -3,6 +3,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -90,29 +91,38 @@ func (r Report) Retry() bool {
 	})
 }
 
-// Summary says in words what became of the plan.
-func (r Report) Summary() string {
-	var parts []string
-	add := func(n int, what string) {
-		if n > 0 {
-			parts = append(parts, humanize.Comma(int64(n))+" "+what)
-		}
-	}
-	for _, op := range Ops() {
-		if word, ok := doneWords[op]; ok {
-			add(len(r.Made(op)), word)
-		}
-	}
-	add(r.Count(Failed), "failed")
-	add(r.Count(Skipped), "left")
-	if len(parts) == 0 {
-		return "nothing to change"
+// Done counts in words what was done and what failed; "" when there was nothing.
+func (r Report) Done() string {
+	parts := r.counts(Create, "created")
+	parts = append(parts, r.counts(Update, "updated")...)
+	parts = append(parts, r.counts(Drop, "updated as allowed")...)
+	parts = append(parts, r.counts(OneWay, "changed for good")...)
+	parts = append(parts, r.counts(Recreate, "made anew")...)
+	parts = append(parts, r.counts(Remove, "removed")...)
+	if n := r.Count(Failed); n > 0 {
+		parts = append(parts, humanize.Comma(int64(n))+" failed")
 	}
 	return strings.Join(parts, ", ")
 }
 
-var doneWords = map[Op]string{
-	Create: "created", Update: "updated", Drop: "lowered", OneWay: "changed for good", Recreate: "made anew", Remove: "removed",
+func (r Report) counts(op Op, word string) []string {
+	n := len(r.Made(op))
+	if n == 0 {
+		return nil
+	}
+	return []string{humanize.Comma(int64(n)) + " " + word}
+}
+
+// Summary is Done and what is left.
+func (r Report) Summary() string {
+	var parts []string
+	if done := r.Done(); done != "" {
+		parts = append(parts, done)
+	}
+	if n := r.Count(Skipped); n > 0 {
+		parts = append(parts, humanize.Comma(int64(n))+" left")
+	}
+	return cmp.Or(strings.Join(parts, ", "), "nothing to change")
 }
 
 // Made returns the results of one kind of work that was done.

@@ -218,10 +218,15 @@ func (x consumer) copies() {
 
 func (x consumer) losing() {
 	queue := x.stream.retention == "workqueue"
+	inMemory := "the consumer's position is lost when the process stops: messages are delivered again"
+	if x.stream.retention == "interest" {
+		// Nobody waits for them any more, which is what this retention goes by.
+		inMemory = "the consumer is gone when the process stops, and with it the messages that only it had not acknowledged"
+	}
 	x.warnings(
 		rule{x.ack == "none" && !queue, diag.CodeLosesMessages, "ack_policy", "a message counts as done when it was sent: what a worker does not finish is lost", "write ack_policy: explicit"},
 		rule{or(x.InactiveThreshold, 0) > 0, diag.CodeLosesMessages, "inactive_threshold",
 			fmt.Sprintf("the consumer is removed, with its position, when nobody used it for %s", or(x.InactiveThreshold, 0)), "remove inactive_threshold"},
-		rule{is(x.MemStorage), diag.CodeLosesMessages, "mem_storage", "the consumer's position is lost when the process stops: messages are delivered again", "remove mem_storage"},
+		rule{is(x.MemStorage), diag.CodeLosesMessages, "mem_storage", inMemory, "remove mem_storage"},
 	)
 }

@@ -78,7 +78,7 @@ func removesText(l bootstrap.Loss) string {
 
 // printApplied says what was done and what is left.
 func printApplied(w io.Writer, a admin.ApplyAnswer) {
-	what, left := doneText(a.Report), leftText(a.Report)
+	what, left := a.Report.Done(), leftText(a.Report)
 	switch {
 	case what == "" && len(left) > 0:
 		what = "nothing was changed"
@@ -98,26 +98,6 @@ func printApplied(w io.Writer, a admin.ApplyAnswer) {
 	if n := len(left) - mostLines; n > 0 {
 		fmt.Fprintf(w, "left: %s more; `holdfast plan` shows them\n", thousands(n))
 	}
-}
-
-// doneText counts what was changed, and what failed.
-func doneText(r bootstrap.Report) string {
-	var parts []string
-	for _, op := range []struct {
-		op   bootstrap.Op
-		word string
-	}{
-		{bootstrap.Create, "created"}, {bootstrap.Update, "updated"}, {bootstrap.Drop, "lowered"},
-		{bootstrap.OneWay, "changed for good"}, {bootstrap.Recreate, "made anew"}, {bootstrap.Remove, "removed"},
-	} {
-		if n := len(r.Made(op.op)); n > 0 {
-			parts = append(parts, thousands(n)+" "+op.word)
-		}
-	}
-	if n := r.Count(bootstrap.Failed); n > 0 {
-		parts = append(parts, thousands(n)+" failed")
-	}
-	return strings.Join(parts, ", ")
 }
 
 // leftText is what is not as in the file and did not fail.

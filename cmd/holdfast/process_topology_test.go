@@ -161,10 +161,13 @@ func TestProcessShowsHowFarARecoveryIs(t *testing.T) {
 	if line := n.logged("total=3"); !strings.Contains(line, "recovering streams") {
 		t.Errorf("got %q, want the progress", line)
 	}
+	// A recovery may take minutes, and what changes meanwhile is a change.
+	n.configure(strings.Replace(shop, "worker: {ack_wait: 1s}", "worker: {ack_wait: 9s}", 1))
 	if err := os.WriteFile(found[0], index, 0o600); err != nil { // into the pipe
 		t.Fatal(err)
 	}
 	n.waitReady()
+	n.logged("ack_wait: 1s on the server, 9s in the file")
 	s2, err := n.jetStream().Stream(t.Context(), "ORDERS")
 	if err != nil {
 		t.Fatal(err)
