@@ -36,7 +36,7 @@ A limit counts as lowered when it was unlimited before.
 
 What the file does not say is left as it is: "unset" below is a value that says so, empty braces, empty brackets, an empty text or 0s, and not a line that is
 missing. A key of metadata is emptied with an empty text and not removed. A recreated stream gives its publishers no answer while its messages
-are copied twice, each synced to disk: about as long as publishing them one by one takes, two times. Its data is on the disk twice meanwhile. A
+are copied twice, each synced to disk: ` + "`holdfast apply`" + ` shows how far that is. Its data is on the disk twice meanwhile. A
 recreated consumer goes on at its oldest unacknowledged message: what was delivered after that one is delivered again, acknowledged or not, and deliveries are
 counted anew.
 `
