@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/appliance/ingest"
 	"github.com/holdfast-mq/holdfast/appliance/metrics"
 	"github.com/holdfast-mq/holdfast/appliance/service"
 	"github.com/holdfast-mq/holdfast/bootstrap"
@@ -65,6 +66,9 @@ type Appliance struct {
 	identity *identity.Identity
 	engine   *engine.Engine
 	js       *jetstream.Client
+	ingest   *ingest.Ingest
+	// flush is how long the store's volume takes to make a message durable.
+	flush    time.Duration
 	memLimit int64
 	// clientCerts are those of the client listener and of listen.http beyond
 	// loopback; nil while everything is on loopback and nothing asks for TLS.
@@ -88,7 +92,8 @@ type Appliance struct {
 	applied chan struct{} // somebody applied, which may have left something to try again
 	watched string        // what the configuration's files looked like when they were read
 
-	applying sync.Mutex // serialises what changes the topology; taken before publishing
+	applying sync.Mutex               // serialises what changes the topology; taken before publishing. Guards grouped
+	grouped  map[string][]ingest.Lane // what goes through group commit, by account
 
 	mu         sync.Mutex // guards what follows; taken last, never while calling a part
 	phase      admin.Phase
@@ -222,6 +227,9 @@ func (a *Appliance) openEngine() error {
 		return l.Token, []byte(l.Seed.Reveal()), err
 	})
 	a.storeLimit = limit
+	if err := a.openIngest(); err != nil {
+		return err
+	}
 	a.announce(vol)
 	return nil
 }
@@ -298,6 +306,9 @@ func (a *Appliance) Close() error {
 	var errs []error
 	if a.js != nil {
 		a.js.Close()
+	}
+	if a.ingest != nil {
+		a.ingest.Close()
 	}
 	if a.engine != nil {
 		errs = append(errs, a.engine.Stop())

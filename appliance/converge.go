@@ -158,6 +158,9 @@ func (a *Appliance) execute(ctx context.Context, c change, plan bootstrap.Plan, 
 
 	who, what := plan.Split()
 	report, err := a.executeStreams(ctx, c, what, history)
+	if err := a.group(ctx, c.cfg); err != nil && ctx.Err() == nil {
+		a.log.Warn("group commit not brought up to date, messages go one by one", keyErr, err)
+	}
 	report.Results = append(resultsOf(who), report.Results...)
 	return report, err
 }

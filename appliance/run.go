@@ -278,6 +278,7 @@ func (a *Appliance) stop(now context.Context) error {
 	asking.Go(func() { a.askForTime(done) })
 	// Our own connections first, or the lame duck would wait for them.
 	a.js.Close()
+	a.ingest.Close()
 	err := a.engine.Drain(now)
 	close(done)
 	asking.Wait()
@@ -315,5 +316,5 @@ func (a *Appliance) connections() int {
 	if err != nil {
 		return 0
 	}
-	return max(s.Connections-a.js.Connections(), 0)
+	return max(s.Connections-a.ownConnections(), 0)
 }

@@ -28,9 +28,10 @@ const (
 	// memoryStreamShare is the part of the memory limit that memory streams may
 	// take: the rest is for connections, caches and recovery.
 	memoryStreamShare = 0.25
-	// ownConnections is what Holdfast itself holds in an account. They count
-	// against the account's limit, which is meant for its users.
-	ownConnections = 1
+	// ownConnections is what Holdfast itself holds in an account: one to look after
+	// streams, one for group commit. They count against the account's limit, which is
+	// meant for its users.
+	ownConnections = 2
 	// adminUser is made in an account that declares no user.
 	adminUser = "admin"
 )
@@ -122,23 +123,13 @@ func identityUser(cfg *config.Config, account, name string, declared config.User
 		u.Publish, u.Subscribe = texts(declared.Permissions.Publish), texts(declared.Permissions.Subscribe)
 	}
 	for _, s := range declared.Streams {
-		u.Subjects = append(u.Subjects, capturedBy(cfg.Accounts[account], s)...)
+		u.Subjects = append(u.Subjects, texts(cfg.Accounts[account].Streams[s].Captured(s))...)
 	}
 	for _, ref := range declared.Consumers {
 		stream, consumer, _ := strings.Cut(ref, "/") // checked with the configuration
 		u.Consumers = append(u.Consumers, identity.ConsumerRef{Stream: stream, Consumer: consumer})
 	}
 	return u
-}
-
-// capturedBy are the subjects of a declared stream: without any its name, unless
-// it is a copy of others, which takes nothing from clients.
-func capturedBy(acc config.Account, stream string) []string {
-	s := acc.Streams[stream]
-	if len(s.Subjects) == 0 && !s.IsMirror() && len(s.Sources) == 0 {
-		return []string{stream}
-	}
-	return texts(s.Subjects)
 }
 
 func texts(subjects []config.Subject) []string {

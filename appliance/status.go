@@ -123,7 +123,7 @@ func (a *Appliance) addStorage(s *admin.Status) {
 	s.Storage.Used, s.Storage.Reserved = st.StoreUsed, st.StoreReserved
 	s.Storage.MemoryUsed, s.Storage.MemoryLimit = st.MemoryUsed, st.MemoryLimit
 	s.Traffic = admin.Traffic{
-		Connections: max(st.Connections-a.js.Connections(), 0), InMsgs: st.InMessages, InBytes: st.InBytes,
+		Connections: max(st.Connections-a.ownConnections(), 0), InMsgs: st.InMessages, InBytes: st.InBytes,
 		OutMsgs: st.OutMessages, OutBytes: st.OutBytes, SlowConsumers: st.SlowConsumers,
 	}
 }

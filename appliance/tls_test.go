@@ -98,25 +98,3 @@ func TestNewCertificateFilesAreServedWithoutARestart(t *testing.T) {
 	r.now()
 	r.stop(t)
 }
-
-func TestMeetIsWhatBothSubjectsMatch(t *testing.T) {
-	for _, c := range []struct{ a, b, want string }{
-		{"a.b", "a.b", "a.b"},
-		{"a.*", "a.b", "a.b"},
-		{"*.b", "a.*", "a.b"},
-		{"a.>", "a.b.c", "a.b.c"},
-		{"*.x", "a.>", "a.x"},
-		{">", "a.*", "a.*"},
-		{"a.>", "a.>", "a.>"},
-		{"a.b", "a.c", ""},
-		{"a", "a.b", ""},
-		{"a.>", "a", ""},
-		{"*", "a.b", ""},
-	} {
-		for _, pair := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
-			if got, ok := meet(pair[0], pair[1]); got != c.want || ok != (c.want != "") {
-				t.Errorf("%q and %q: got %q, %t, want %q", pair[0], pair[1], got, ok, c.want)
-			}
-		}
-	}
-}

@@ -38,6 +38,9 @@ func streamFrom(cfg *config.Config, account, name string, declared config.Stream
 		Defaults: map[string]any{"storage": "file", "discard": "new", "num_replicas": autoReplicas(nodes)},
 	}
 	replace(s.Set, "num_replicas", nodes)
+	if cfg.GroupCommit(account, name) != config.GroupOff {
+		s.Set["allow_atomic"] = true // how messages are handed over together
+	}
 	s.Fields = positions(cfg, at, s.Set)
 	for _, c := range slices.Sorted(maps.Keys(declared.Consumers)) {
 		s.Consumers = append(s.Consumers, consumerFrom(cfg, append(at, "consumers", c), c, declared.Consumers[c]))

@@ -49,6 +49,7 @@ func (s stream) check() {
 	s.times()
 	s.discarding()
 	s.features()
+	s.grouped()
 	s.losing()
 	s.subjects()
 	s.transforms()

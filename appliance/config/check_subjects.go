@@ -20,7 +20,7 @@ func (s stream) captured() ([]Subject, func(i int) path) {
 	if s.copied() || s.isSet("subjects") && s.Subjects == nil {
 		return nil, nil
 	}
-	return []Subject{Subject(s.name)}, func(int) path { return s.at.with("subjects") }
+	return s.Captured(s.name), func(int) path { return s.at.with("subjects") }
 }
 
 // subjects checks each subject by itself.
@@ -32,7 +32,7 @@ func (s stream) subjects() {
 			continue
 		}
 		if name, _ := takenBy(subject); s.forbidden(subject) {
-			s.c.fail(diag.CodeValue, p, fmt.Sprintf("%q overlaps with %s, which the server needs for itself", subject, name), "choose subjects that do not start with $ or a wildcard")
+			s.c.fail(diag.CodeValue, p, fmt.Sprintf("%q overlaps with %s, which the node needs for itself", subject, name), "choose subjects that start with neither $ nor _hf nor a wildcard")
 			continue
 		}
 		if first, _, _ := strings.Cut(string(subject), "."); strings.EqualFold(first, "_INBOX") {
@@ -50,7 +50,7 @@ func (s stream) forbidden(subject Subject) bool {
 
 // takenBy is the server's namespace that a subject would reach into.
 func takenBy(s Subject) (string, bool) {
-	for _, space := range []struct{ taken, free Subject }{{"$JS.>", "$JS.EVENT.>"}, {"$JSC.>", ""}, {"$NRG.>", ""}, {"$SYS.>", "$SYS.ACCOUNT.>"}} {
+	for _, space := range []struct{ taken, free Subject }{{"$JS.>", "$JS.EVENT.>"}, {"$JSC.>", ""}, {"$NRG.>", ""}, {"$SYS.>", "$SYS.ACCOUNT.>"}, {"_hf.>", ""}} {
 		if collide(s, space.taken) && !(space.free != "" && within(s, space.free)) {
 			return string(space.taken), true
 		}

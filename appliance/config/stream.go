@@ -39,14 +39,14 @@ type Stream struct {
 	AllowMsgTTL       *bool             `key:"allow_msg_ttl" help:"messages may carry their own Nats-TTL; can't be undone"`
 	DeleteMarkerTTL   *Duration         `key:"subject_delete_marker_ttl" help:"how long a marker stays after the last message of a subject is gone"`
 	AllowMsgCounter   *bool             `key:"allow_msg_counter" help:"messages are counters (Nats-Incr)"`
-	AllowAtomic       *bool             `key:"allow_atomic" help:"atomic batches are accepted"`
+	AllowAtomic       *bool             `key:"allow_atomic" help:"clients may send atomic batches of their own; false also ends group_commit"`
 	AllowMsgSchedules *bool             `key:"allow_msg_schedules" help:"delayed and repeating messages (Nats-Schedule); needs discard old; can't be undone"`
 	PersistMode       *string           `key:"persist_mode" help:"async acknowledges before the message is written" example:"default" enum:"default|async"`
 	AllowBatched      *bool             `key:"allow_batched" help:"fast ingest batches are accepted"`
 	Metadata          map[string]string `key:"metadata" help:"free keys and values"`
 
 	Consumers   map[string]Consumer `key:"consumers" help:"consumers of the stream; the name is the key" own:"yes" name:"consumer"`
-	GroupCommit *string             `key:"group_commit" help:"one fsync for all publishers that wait; auto: where it is sound and pays" enum:"auto|on|off" own:"yes" later:"on"`
+	GroupCommit *string             `key:"group_commit" help:"one fsync for all publishers that wait, and for all acknowledgements of a work queue; auto: where it is sound and pays (default auto)" enum:"auto|on|off" own:"yes"`
 	Partitions  *Count              `key:"partitions" help:"splits the stream by subject, to use more of the disk" own:"yes" later:"*"`
 }
 

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -56,8 +57,14 @@ func options(s Settings) (*server.Options, error) {
 	opts.LameDuckDuration = s.LameDuckDuration
 	opts.LameDuckGracePeriod = s.LameDuckGrace
 	setTLS(opts, s.TLS)
+	// A message that Holdfast passes on has a longer subject than its publisher gave it,
+	// and what the server takes from one must not be too long from the other.
+	opts.MaxControlLine = cmp.Or(opts.MaxControlLine, server.MAX_CONTROL_LINE_SIZE) + passedOn
 	return opts, nil
 }
+
+// passedOn is what a subject may grow by when a message is passed on.
+const passedOn = 512
 
 // tlsTimeout is for a handshake. The server's own 2 s are short for a slow link.
 const tlsTimeout = 5 * time.Second

@@ -39,6 +39,9 @@ type Engine struct {
 	begun    atomic.Bool
 	stopping atomic.Bool
 
+	stagingMu sync.Mutex
+	staging   string // directory in memory for batches; "" before it is needed
+
 	mu       sync.Mutex
 	cause    error         // the first fatal error
 	owned    bool          // a caller is waiting and will return the error

@@ -34,7 +34,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	select {
 	case <-done:
 		e.recovery.enter(PhaseStopped)
-		return nil
+		return e.unstage()
 	case <-ctx.Done():
 		return e.Stop()
 	}
@@ -75,7 +75,7 @@ func (e *Engine) Stop() error {
 	select {
 	case <-done:
 		e.recovery.enter(PhaseStopped)
-		return nil
+		return e.unstage()
 	case <-timer.C:
 		return diag.Fail(diag.CodeStopTimeout, fmt.Errorf("stop the engine: not done after %v", e.stopLimit),
 			"nothing acknowledged is lost; the next start recovers as it does after a power cut")

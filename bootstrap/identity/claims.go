@@ -97,6 +97,7 @@ func setScope(c *jwt.AccountClaims, signer string, u User) (string, error) {
 	scope.Key = signer
 	scope.Role = string(u.Role)
 	scope.Description = u.Name
+	allowed.Pub.Allow = led(allowed.Pub.Allow, c.Mappings)
 	scope.Template.Permissions = allowed
 	want, err := json.Marshal(scope)
 	if err != nil {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+)
+
+// Values of group_commit.
+const (
+	GroupAuto = "auto"
+	GroupOn   = "on"
+	GroupOff  = "off"
+)
+
+// GroupCommit returns how the messages of a stream are committed: GroupOff also where
+// it is not possible or means nothing.
+func (c *Config) GroupCommit(account, name string) string {
+	s := c.Accounts[account].Streams[name]
+	mode := or(s.GroupCommit, GroupAuto)
+	if key, _ := s.notGrouped(c, name); key != "" {
+		return GroupOff
+	}
+	return mode
+}
+
+// Captured returns the subjects that a stream takes from clients: without any its
+// name, unless it is a copy of others.
+func (s Stream) Captured(name string) []Subject {
+	if len(s.Subjects) == 0 && !s.IsMirror() && len(s.Sources) == 0 {
+		return []Subject{Subject(name)}
+	}
+	return s.Subjects
+}
+
+// notGrouped returns the key because of which messages of a stream go alone, and why;
+// "" when they can go together.
+func (s Stream) notGrouped(c *Config, name string) (key, why string) {
+	replicas := or(s.NumReplicas, 1)
+	for _, r := range []struct {
+		applies  bool
+		key, why string
+	}{
+		{c.Storage.Durability == "interval", "storage.durability", "without an fsync before each acknowledgement there is nothing to share"},
+		{c.Cluster != nil || replicas > 1, "num_replicas", "replicas share their fsyncs already"},
+		{or(s.Storage, "file") != "file", "storage", "memory has no fsync"},
+		{len(s.Captured(name)) == 0, "subjects", "the stream takes nothing from clients"},
+		{is(s.NoAck), "no_ack", "the server says of no message that it is stored"},
+		{is(s.Sealed), "sealed", "nothing can be added"},
+		{or(s.PersistMode, "") == "async", "persist_mode", "messages are acknowledged before they are written"},
+		{isNot(s.AllowAtomic), "allow_atomic", "messages are handed over as atomic batches"},
+		{is(s.AllowMsgCounter), "allow_msg_counter", "each message changes the one before it"},
+		{s.written().Republish != nil, "republish", "what is republished would show how messages were stored"},
+		{slices.ContainsFunc(s.Captured(name), internal), "subjects", "subjects that begin with $ belong to a protocol of their own"},
+	} {
+		if r.applies {
+			return r.key, r.why
+		}
+	}
+	return "", ""
+}
+
+func internal(s Subject) bool { return strings.HasPrefix(string(s), "$") }
+
+// grouped: group commit that is asked for and not possible.
+func (s stream) grouped() {
+	key, why := s.notGrouped(s.c.cfg, s.name)
+	if or(s.GroupCommit, "") != GroupOn || key == "" {
+		return
+	}
+	s.errors(rule{true, diag.CodeConflict, "group_commit", "not possible because of " + key + ": " + why, "remove group_commit, or write auto"})
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Dialer opens connections into the server of this process.
+type Dialer interface {
+	InProcessConn() (net.Conn, error)
+}
+
+// Options is what ingest needs of its surroundings.
+type Options struct {
+	Dialer Dialer
+	// Credentials returns the user JWT and the seed to use in an account.
+	Credentials func(account string) (token string, seed []byte, err error)
+	// Interest returns how many subscriptions an account has for a subject.
+	Interest func(account, subject string) int
+	Log      *slog.Logger
+}
+
+// Lane is one stream whose messages ingest carries.
+type Lane struct {
+	Stream   string
+	Subjects []string
+	// MaxMsgSize and MaxPayload are in bytes, of header and payload together.
+	MaxMsgSize int
+	MaxPayload int
+	// OwnBatches says that clients may send atomic batches of their own.
+	OwnBatches bool
+
+	// ReplyPrefix and BatchPrefix are set by ingest.
+	ReplyPrefix string
+	BatchPrefix string
+}
+
+// Stats counts what went through an account, since the start.
+type Stats struct {
+	Alone      atomic.Uint64 // messages that went by themselves
+	Grouped    atomic.Uint64 // messages that went in batches
+	Batches    atomic.Uint64
+	Fallbacks  atomic.Uint64 // batches that the server refused
+	Refused    atomic.Uint64 // messages refused because too many waited
+	Unanswered atomic.Uint64 // messages and batches that the server did not answer in time
+}
+
+// Ingest carries messages for any number of accounts.
+type Ingest struct {
+	opts Options
+
+	mu       sync.Mutex
+	accounts map[string]*account
+	closed   bool
+}
+
+// New returns an Ingest that carries nothing yet.
+func New(o Options) *Ingest { return &Ingest{opts: o, accounts: make(map[string]*account)} }
+
+// Set makes an account's lanes those given, and returns when messages that are led to
+// them arrive. Lanes that are not among them end after what they have.
+func (i *Ingest) Set(ctx context.Context, name, secret string, lanes []Lane) error {
+	i.mu.Lock()
+	if i.closed {
+		i.mu.Unlock()
+		return net.ErrClosed
+	}
+	a := i.accounts[name]
+	if a == nil {
+		if len(lanes) == 0 {
+			i.mu.Unlock()
+			return nil
+		}
+		a = newAccount(name, secret, i.opts)
+		i.accounts[name] = a
+	}
+	i.mu.Unlock()
+	return a.set(ctx, lanes)
+}
+
+// Accounts returns the counters of each account.
+func (i *Ingest) Accounts() map[string]*Stats {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	out := make(map[string]*Stats, len(i.accounts))
+	for name, a := range i.accounts {
+		out[name] = &a.stats
+	}
+	return out
+}
+
+// Connections returns how many connections ingest holds.
+func (i *Ingest) Connections() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	n := 0
+	for _, a := range i.accounts {
+		if a.connected.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// Close ends all connections. What waits is not answered; its publishers try again.
+func (i *Ingest) Close() {
+	i.mu.Lock()
+	i.closed = true
+	accounts := i.accounts
+	i.accounts = nil
+	i.mu.Unlock()
+	for _, a := range accounts {
+		a.close()
+	}
+}
+
+// account is one connection with its lanes.
+type account struct {
+	name, secret string
+	opts         Options
+	stats        Stats
+	connected    atomic.Bool
+
+	// wanted are the lanes to carry; set replaces them, the loop takes them over.
+	mu     sync.Mutex
+	wanted []Lane
+	taken  chan struct{} // closed when wanted is carried
+	change chan struct{}
+
+	stop chan struct{}
+	done chan struct{}
+}
+
+func newAccount(name, secret string, o Options) *account {
+	a := &account{
+		name: name, secret: secret, opts: o, taken: make(chan struct{}), change: make(chan struct{}, 1),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	go a.run()
+	return a
+}
+
+func (a *account) set(ctx context.Context, lanes []Lane) error {
+	a.mu.Lock()
+	a.wanted = slices.Clone(lanes)
+	taken := make(chan struct{})
+	a.taken = taken
+	a.mu.Unlock()
+	select {
+	case a.change <- struct{}{}:
+	default:
+	}
+	select {
+	case <-taken:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.done:
+		return net.ErrClosed
+	}
+}
+
+func (a *account) close() {
+	close(a.stop)
+	<-a.done
+}
+
+// reconnectAfter is between attempts to connect.
+const reconnectAfter = 50 * time.Millisecond
+
+// run keeps a connection for as long as the account is carried. Messages that come
+// while there is none get the server's answer that nobody responds, and are sent again.
+func (a *account) run() {
+	defer close(a.done)
+	for {
+		err := a.session()
+		a.connected.Store(false)
+		select {
+		case <-a.stop:
+			return
+		default:
+		}
+		a.opts.Log.Warn("connection of group commit lost, made again", "account", a.name, "error", err)
+		select {
+		case <-a.stop:
+			return
+		case <-time.After(reconnectAfter):
+		}
+	}
+}
+
+// session is one connection from login to end.
+func (a *account) session() error {
+	token, seed, err := a.opts.Credentials(a.name)
+	if err != nil {
+		return fmt.Errorf("get credentials: %w", err)
+	}
+	conn, err := a.opts.Dialer.InProcessConn()
+	if err != nil {
+		return fmt.Errorf("connect in process: %w", err)
+	}
+	w, info, err := handshake(conn, token, seed)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	a.connected.Store(true)
+	s := newSession(a, w, info)
+	return s.run()
+}
+
+// session is what a connection carries. Only its loop touches the lanes.
+type session struct {
+	a    *account
+	w    *wire
+	info serverInfo
+	id   string // in reply subjects: answers to an earlier connection are not for this one
+
+	lanes   map[int]*lane // by subscription
+	byName  map[string]int
+	nextSID int
+
+	inbox inbox
+}
+
+const answersSID = 1
+
+func newSession(a *account, w *wire, info serverInfo) *session {
+	var id [6]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return &session{
+		a: a, w: w, info: info, id: hex.EncodeToString(id[:]),
+		lanes: make(map[int]*lane), byName: make(map[string]int), nextSID: answersSID + 1,
+		inbox: inbox{wake: make(chan struct{}, 1)},
+	}
+}
+
+func (s *session) run() error {
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		s.read()
+	}()
+	err := s.loop()
+	err = errors.Join(err, s.w.conn.Close())
+	<-reading
+	return err
+}
+
+// inbox is what the reader has read and the loop has not taken.
+type inbox struct {
+	mu     sync.Mutex
+	frames []frame
+	pinged bool
+	err    error
+	wake   chan struct{}
+}
+
+func (s *session) read() {
+	var frames []frame
+	for {
+		var pinged bool
+		var err error
+		frames, pinged, err = s.w.read(frames[:0])
+		s.inbox.mu.Lock()
+		s.inbox.frames = append(s.inbox.frames, frames...)
+		s.inbox.pinged = s.inbox.pinged || pinged
+		s.inbox.err = err
+		s.inbox.mu.Unlock()
+		select {
+		case s.inbox.wake <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// take exchanges the frames that were read for an empty slice.
+func (b *inbox) take(empty []frame) (frames []frame, pinged bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	frames, pinged, err = b.frames, b.pinged, b.err
+	b.frames, b.pinged = empty[:0], false
+	return frames, pinged, err
+}
+
+// tickEvery is how often lanes look for answers that are overdue.
+const tickEvery = 250 * time.Millisecond
+
+func (s *session) loop() error {
+	s.w.subscribe(answersSID, s.answers(">"))
+	s.take()
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	var frames []frame
+	for {
+		if err := s.w.flush(); err != nil {
+			return err
+		}
+		select {
+		case <-s.inbox.wake:
+		case <-s.a.change:
+			s.take()
+		case <-tick.C:
+		case <-s.a.stop:
+			return nil
+		}
+		var pinged bool
+		var err error
+		clear(frames)
+		if frames, pinged, err = s.inbox.take(frames); err != nil {
+			return err
+		}
+		if pinged {
+			s.w.pong()
+		}
+		now := time.Now()
+		for _, f := range frames {
+			s.dispatch(f, now)
+		}
+		for _, l := range s.lanes {
+			if l.busy() {
+				l.pump(now)
+			}
+		}
+	}
+}
+
+func (s *session) dispatch(f frame, now time.Time) {
+	if f.sid == answersSID {
+		sid, token, ok := s.parseAnswer(f.subject)
+		if l := s.lanes[sid]; ok && l != nil {
+			l.answered(token, f, now)
+		}
+		return
+	}
+	l := s.lanes[f.sid]
+	if l == nil {
+		return // ended a moment ago
+	}
+	f.subject = f.subject[len(inPrefix)+len(l.Stream)+1:]
+	l.push(f)
+}
+
+// answers is the subject of answers: "<prefix>.<session>.<lane>.<token>".
+func (s *session) answers(rest string) string { return answerPrefix + s.id + "." + rest }
+
+func (s *session) parseAnswer(subject []byte) (sid int, token uint64, ok bool) {
+	rest := subject[len(answerPrefix)+len(s.id)+1:]
+	lane, tok, ok := bytes.Cut(rest, []byte("."))
+	if !ok {
+		return 0, 0, false
+	}
+	sid, ok = atoi(lane)
+	token, err := strconv.ParseUint(string(tok), 10, 64)
+	return sid, token, ok && err == nil
+}
+
+// take makes the lanes those that are wanted.
+func (s *session) take() {
+	s.a.mu.Lock()
+	wanted, taken := s.a.wanted, s.a.taken
+	s.a.mu.Unlock()
+	for name, sid := range s.byName {
+		if !slices.ContainsFunc(wanted, func(l Lane) bool { return l.Stream == name }) {
+			s.w.unsubscribe(sid)
+			delete(s.byName, name)
+			delete(s.lanes, sid)
+		}
+	}
+	for _, l := range wanted {
+		l.MaxPayload = s.info.MaxPayload
+		if sid, ok := s.byName[l.Stream]; ok {
+			have := s.lanes[sid]
+			l.ReplyPrefix, l.BatchPrefix = have.ReplyPrefix, have.BatchPrefix
+			have.Lane = l
+			continue
+		}
+		sid := s.nextSID
+		s.nextSID++
+		l.ReplyPrefix = s.answers(strconv.Itoa(sid) + ".")
+		l.BatchPrefix = batchPrefix + s.id + "-"
+		s.byName[l.Stream] = sid
+		s.lanes[sid] = newLane(l, s, &s.a.stats)
+		s.w.subscribe(sid, inPrefix+l.Stream+".>")
+	}
+	// The server has worked off what came before when it answers on this connection;
+	// in process that is when the bytes are read.
+	if err := s.w.flush(); err != nil {
+		return // the loop meets it again
+	}
+	select {
+	case <-taken:
+	default:
+		close(taken)
+	}
+}
+
+func (s *session) forward(subject, reply, fields, header, payload []byte) {
+	s.w.publish(s.out(), subject, reply, fields, header, payload)
+}
+
+func (s *session) answer(reply, header, payload []byte) {
+	s.w.publish("", reply, nil, nil, header, payload)
+}
+
+func (s *session) interest(subject []byte) int {
+	return s.a.opts.Interest(s.a.name, string(subject))
+}
+
+func (s *session) out() string { return outPrefix + s.a.secret + "." }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingest
+
+import (
+	"strconv"
+	"strings"
+)
+
+// The subjects that lead through ingest. They are outside of what applications use.
+const (
+	inPrefix     = "_hf.in."  // _hf.in.STREAM.<subject>: from publishers to ingest
+	outPrefix    = "_hf.out." // _hf.out.SECRET.<subject>: from ingest to the stream
+	answerPrefix = "_hf.re."  // answers of the server to ingest
+
+	// batchPrefix begins the batch IDs of ingest, which stay in stored messages.
+	batchPrefix = "_hf-"
+)
+
+// Mapping leads what is published on From to To, in an account.
+type Mapping struct{ From, To string }
+
+// Mappings are those that lead what is published for these lanes through ingest, and
+// from ingest to the streams. secret keeps others from publishing past it.
+func Mappings(secret string, lanes []Lane) []Mapping {
+	if len(lanes) == 0 {
+		return nil
+	}
+	out := []Mapping{{outPrefix + secret + ".>", ">"}}
+	for _, l := range lanes {
+		for _, s := range l.Subjects {
+			out = append(out, Mapping{s, inPrefix + l.Stream + "." + destination(s)})
+		}
+	}
+	return out
+}
+
+// destination is a subject pattern as it stands in the target of a mapping.
+func destination(subject string) string {
+	tokens := strings.Split(subject, ".")
+	n := 0
+	for i, t := range tokens {
+		if t == "*" {
+			n++
+			tokens[i] = "{{wildcard(" + strconv.Itoa(n) + ")}}"
+		}
+	}
+	return strings.Join(tokens, ".")
+}
