@@ -164,6 +164,41 @@ func TestPurgeByTheOnlyFilterOfAConsumerLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
+// Why only consumers with at most one filter are served: with two a purge looks at the
+// first message of the whole stream, and what it took stays pending until ack_wait.
+func TestPurgeByOneOfTwoFiltersLeavesGhosts(t *testing.T) {
+	for ghosts, filters := range map[int][]string{0: {"orders.a"}, 4: {"orders.a", "orders.b"}} {
+		q := newQueue(t, "", nil, jetstream.ConsumerConfig{FilterSubjects: filters, AckWait: time.Minute})
+		if _, err := q.js.Publish(t.Context(), "orders.z", nil); err != nil {
+			t.Fatal(err)
+		}
+		q.publish(10)
+		for _, m := range q.fetch(10)[:3] {
+			if err := m.DoubleAck(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q.purge("orders.a", 9)
+		if p := q.position(); p.AckPending != 3+ghosts {
+			t.Errorf("filters %v: got %d pending acknowledgements, want 3 and %d of messages that are gone", filters, p.AckPending, ghosts)
+		}
+	}
+}
+
+func TestPurgeForgetsWhatRanOutOfTimeAndWasNotFetchedYet(t *testing.T) {
+	const wait = time.Second
+	q := newQueue(t, "", nil, jetstream.ConsumerConfig{AckWait: wait})
+	q.publish(10)
+	q.fetch(10)
+	begun := time.Now()
+	<-time.After(wait + wait/4)
+	q.purge(subjects, 4)
+	seq, deliveries := sequence(t, q.fetch(1)[0])
+	if took := time.Since(begun); seq != 4 || deliveries != 2 || took < 2*wait-wait/4 {
+		t.Errorf("got message %d, delivery %d after %s, want 4 for the second time after twice ack_wait", seq, deliveries, took)
+	}
+}
+
 // A purge does not know which stream it is meant for, nor what was delivered.
 func TestPurgeOfARecreatedStreamTakesWhatWasNeverDelivered(t *testing.T) {
 	q := newQueue(t, "", nil, jetstream.ConsumerConfig{})
