@@ -62,6 +62,7 @@ func registry(l *lab) []measurement {
 			}},
 			peer: side{"nats-server", func(ctx context.Context) (sample, error) { return l.convergence(ctx, l.newStock, l.convergeStock) }},
 		},
+		l.acknowledging(),
 	}
 }
 
