@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process test-power torture lint fmt golden cross tarballs bench clean
+.PHONY: help build run test test-unit test-race test-process test-power torture lint fmt golden cross tarballs bench bench-queue bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -67,8 +67,15 @@ golden: ## rewrite golden files and generated pages after a change that is meant
 tarballs: ## build dist/*.tar.gz for Linux, with checksums
 	$(GO) run ./packaging -version $(VERSION)
 
-bench: build ## figures beside a stock nats-server, measured in one run
+bench: build bench-queue ## figures beside a stock nats-server, Redis and RabbitMQ; takes hours
 	$(GO) run ./cmd/bench -holdfast $(BIN)
+
+bench-queue: build bench-peers ## the part with messages; BENCH='-pairs 6 -cells sync' for less
+	$(GO) run ./cmd/bench queue -holdfast $(BIN) -json bin/queue.json -markdown bin/queue.md $(BENCH)
+
+# Where they can't be installed, the table is without them, and says so.
+bench-peers: ## install Redis and RabbitMQ (Debian, root); no service is started
+	@.ci/peers || true
 
 clean: ## remove what was built
 	rm -rf bin dist

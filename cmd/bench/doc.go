@@ -4,6 +4,8 @@
 // that it embeds, by turns and in one run, and writes the table that the
 // documentation shows. `make bench` calls it.
 //
+// `bench queue` puts messages through both, and through Redis and RabbitMQ.
+//
 // registry.go lists the measurements; a new one is an entry there. Both sides
 // are seen from outside: processes, ports, /proc.
 package main

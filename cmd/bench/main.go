@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -31,23 +33,45 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// Nodes end with the thread that started them.
+	runtime.LockOSThread()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse(args, stderr)
+	err := verb(ctx, args, stdout, stderr)
+	_, usage := errors.AsType[usageError](err)
+	exit, inner := errors.AsType[*exec.ExitError](err)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
+	case err == nil || errors.Is(err, flag.ErrHelp):
 		return 0
-	case err != nil:
-		fmt.Fprintf(stderr, "bench: %v\n", err)
-		return 2
-	}
-	if err := bench(ctx, o, stdout); err != nil {
-		fmt.Fprintf(stderr, "bench: %v\n", err)
+	case inner && len(args) > 0 && args[0] == queueVerb && exit.ExitCode() == 1: // it has said why
 		return 1
 	}
-	return 0
+	fmt.Fprintf(stderr, "bench: %v\n", err)
+	if usage {
+		return 2
+	}
+	return 1
+}
+
+// verb is what the first argument says; without one, the start of nodes is measured.
+func verb(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case queueVerb:
+			return queueOutside(ctx, args[1:], stdout, stderr)
+		case insideVerb:
+			return queueInside(ctx, args[1:], stdout, stderr)
+		case loadVerb:
+			return serveLoad(ctx, os.Stdin, stdout)
+		}
+	}
+	o, err := parse(args, stderr)
+	if err != nil {
+		return usageError{err}
+	}
+	return bench(ctx, o, stdout)
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -74,13 +98,17 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if f.NArg() > 0 || o.pairs < 1 || o.streams < 1 || o.consumers < 1 {
 		return o, errors.New("-pairs, -streams and -consumers are at least 1, and there are no arguments besides flags")
 	}
-	// The nodes run in directories of their own.
+	return o, o.absolute()
+}
+
+// absolute is for nodes, which run in directories of their own.
+func (o *options) absolute() (err error) {
 	for _, p := range []*string{&o.holdfast, &o.dir} {
 		if *p, err = filepath.Abs(*p); err != nil {
-			return o, fmt.Errorf("find %q: %w", *p, err)
+			return fmt.Errorf("find %q: %w", *p, err)
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // bench runs the chosen measurements and writes what was asked for.

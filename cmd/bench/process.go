@@ -36,6 +36,7 @@ func (l *lab) start(ctx context.Context, n node, first bool) (_ *child.Process, 
 	log.Close()
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = l.dir, l.env
+	child.Tied(cmd)
 	begun := time.Now()
 	p, err := child.Start(cmd, log.Name())
 	if err != nil {

@@ -2,7 +2,10 @@
 
 package main
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // median returns the middle of the values, the mean of the two middle ones
 // when their number is even, and 0 of none.
@@ -45,4 +48,26 @@ func summarise(ours, theirs []float64) summary {
 		s.Ratio, s.Min, s.Max = median(r), slices.Min(r), slices.Max(r)
 	}
 	return s
+}
+
+// lowerBound is the lower end of a 95 % confidence interval of the median, whatever
+// the values are distributed like: the largest order statistic that lies above the
+// median with a probability of at most 2.5 %. It is 0 with fewer than six values,
+// which have no such interval.
+func lowerBound(values []float64) float64 {
+	n := len(values)
+	// chance is that of at most k values below the median.
+	chance, term, k := 0.0, math.Pow(0.5, float64(n)), -1
+	for i := range n {
+		chance += term
+		if chance > 0.025 {
+			break
+		}
+		k = i
+		term *= float64(n-i) / float64(i+1)
+	}
+	if k < 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(values))[k]
 }

@@ -51,3 +51,16 @@ func TestRatioNeedsTwoSidesAndADivisor(t *testing.T) {
 		t.Errorf("got %+v, want no ratio", got)
 	}
 }
+
+func TestLowerBoundIsTheOrderStatisticOfTheMedian(t *testing.T) {
+	// From the binomial distribution: n values, and which of them in order.
+	for n, want := range map[int]float64{0: 0, 5: 0, 6: 1, 8: 1, 9: 2, 12: 3, 15: 4, 20: 6, 25: 8} {
+		var values []float64
+		for i := n; i > 0; i-- {
+			values = append(values, float64(i))
+		}
+		if got := lowerBound(values); got != want {
+			t.Errorf("%d values: got the one in place %v, want %v", n, got, want)
+		}
+	}
+}

@@ -29,19 +29,19 @@ func (l *lab) newStock(dir string, s size) (node, error) {
 		return nil, err
 	}
 	n := &stockNode{binary: l.stock, file: filepath.Join(dir, "nats-server.conf"), port: ports[0], size: s}
-	return n, writeFile(n.file, stockFile(filepath.Join(dir, "data"), n.port, ports[1]))
+	return n, writeFile(n.file, stockText(filepath.Join(dir, "data"), n.port, ports[1], storeLimit, "always"))
 }
 
-func stockFile(data string, client, http int) string {
+func stockText(data string, client, http int, limit int64, sync string) string {
 	return fmt.Sprintf(`server_name: bench
 listen: "127.0.0.1:%d"
 http: "127.0.0.1:%d"
 jetstream {
     store_dir: %s
     max_file: %d
-    sync_interval: always
+    sync_interval: %s
 }
-`, client, http, quote(data), storeLimit)
+`, client, http, quote(data), limit, sync)
 }
 
 func (n *stockNode) command() (string, []string) { return n.binary, []string{"--config", n.file} }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mq/holdfast/cmd/internal/child"
+	"github.com/holdfast-mq/holdfast/cmd/internal/loopdisk"
 )
 
 const (
@@ -48,8 +49,8 @@ type campaign struct {
 	// The present life: from an empty file system to the next one.
 	lives   int
 	typical time.Duration // of a start until ready
-	disk    *disk
-	power   *powerSwitch
+	disk    *loopdisk.Disk
+	power   *loopdisk.PowerSwitch
 	node    node
 	log     string
 	process *child.Process
@@ -165,21 +166,21 @@ func (c *campaign) begin(ctx context.Context, rng *rand.Rand) error {
 	limits, queue := newLedger(limitsStream, false), newLedger(queueStream, true)
 	c.books = []*ledger{limits, queue}
 	c.pubs, c.workers = publishers(limits, queue, c.seed, rng), workers(limits, queue, c.seed, rng)
-	d, err := newDisk(ctx, c.dir, c.fs, c.o.size<<20)
+	d, err := loopdisk.New(ctx, c.dir, c.fs, c.o.size<<20)
 	if err != nil {
 		return err
 	}
-	if err := d.mount(ctx); err != nil {
+	if err := d.Mount(ctx); err != nil {
 		return err
 	}
 	c.disk, c.log = d, filepath.Join(c.dir, fmt.Sprintf("%s-%s-%d.log", c.mode.name, c.fs, c.lives))
-	c.node, err = c.mode.make(c.o.holdfast, c.dir, filepath.Join(d.at, "data"), c.o.size<<20/2)
+	c.node, err = c.mode.make(c.o.holdfast, c.dir, filepath.Join(d.At, "data"), c.o.size<<20/2)
 	return err
 }
 
 // start starts the node and returns at once.
 func (c *campaign) start() (err error) {
-	if c.power, err = c.disk.powerSwitch(); err != nil {
+	if c.power, err = c.disk.PowerSwitch(); err != nil {
 		return err
 	}
 	c.process, err = start(c.node, c.log)
@@ -190,21 +191,21 @@ func (c *campaign) start() (err error) {
 // returns what the clients had to say up to then.
 func (c *campaign) cutPower(ctx context.Context, cut int) ([]finding, error) {
 	c.process.Kill()
-	err := c.power.cut()
+	err := c.power.Cut()
 	c.power = nil
 	found := c.dismiss()
 	<-c.process.Ended
 	c.process = nil
-	if err := errors.Join(err, c.disk.unmount(ctx)); err != nil {
+	if err := errors.Join(err, c.disk.Unmount(ctx)); err != nil {
 		return found, err
 	}
 	c.cuts++
 	if c.o.keep {
-		if err := c.disk.keep(ctx, c.keptImage(cut)); err != nil {
+		if err := c.disk.Keep(ctx, c.keptImage(cut)); err != nil {
 			return found, err
 		}
 	}
-	return found, c.disk.mount(ctx)
+	return found, c.disk.Mount(ctx)
 }
 
 // dismiss ends the clients of a node that is gone and judges what they saw.
@@ -238,7 +239,7 @@ func (c *campaign) discard(ctx context.Context) error {
 		c.process = nil
 	}
 	if c.power != nil {
-		err = c.power.close()
+		err = c.power.Close()
 		c.power = nil
 	}
 	if c.disk != nil {
@@ -248,7 +249,7 @@ func (c *campaign) discard(ctx context.Context) error {
 		}
 		c.tally.acked += c.acked()
 		c.books = nil
-		err = errors.Join(err, c.disk.unmount(ctx), os.Remove(c.disk.image))
+		err = errors.Join(err, c.disk.Unmount(ctx), os.Remove(c.disk.Image))
 		c.disk = nil
 	}
 	return err

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/loopdisk"
 )
 
 // insideVerb is this program in its own mount namespace.
@@ -128,7 +130,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 
 // outside owns the directory: it removes it however the program inside ends.
 func outside(ctx context.Context, o options, args []string, stdout, stderr io.Writer) (err error) {
-	if missing := needs(o.kinds); len(missing) > 0 && o.optional {
+	if missing := loopdisk.Missing(o.kinds); len(missing) > 0 && o.optional {
 		fmt.Fprintln(stdout, "skipping: power cuts (need root, loop devices and xfsprogs)")
 		return nil
 	} else if len(missing) > 0 {
@@ -159,7 +161,7 @@ func outside(ctx context.Context, o options, args []string, stdout, stderr io.Wr
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, goodbye
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	apart(cmd)
+	loopdisk.Apart(cmd)
 	return cmd.Run()
 }
 

@@ -48,7 +48,7 @@ func start(n node, log string) (*child.Process, error) {
 	name, args := n.command()
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = filepath.Dir(log), child.Environment(os.Environ())
-	tied(cmd)
+	child.Tied(cmd)
 	return child.Start(cmd, log)
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package loopdisk
 
 import (
 	"bytes"
@@ -25,16 +25,16 @@ const (
 	commandLimit = time.Minute
 )
 
-// disk is a file system in an image file, mounted by a loop device that goes
+// Disk is a file system in an image file, mounted by a loop device that goes
 // away with the mount.
-type disk struct {
+type Disk struct {
+	Image string // the file
+	At    string // the mount point
 	kind  string // ext4 or xfs
-	image string
-	at    string
 }
 
-// needs lists what is missing to cut power here.
-func needs(kinds []string) []string {
+// Missing lists what is not there to mount disks of these kinds here.
+func Missing(kinds []string) []string {
 	var missing []string
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
@@ -59,13 +59,13 @@ func needs(kinds []string) []string {
 	return missing
 }
 
-// newDisk makes an empty file system. Nothing is mounted yet.
-func newDisk(ctx context.Context, dir, kind string, size int64) (*disk, error) {
-	d := &disk{kind: kind, image: filepath.Join(dir, kind+".img"), at: filepath.Join(dir, kind)}
-	if err := os.MkdirAll(d.at, 0o755); err != nil {
+// New makes an empty file system of size bytes. Nothing is mounted yet.
+func New(ctx context.Context, dir, kind string, size int64) (*Disk, error) {
+	d := &Disk{kind: kind, Image: filepath.Join(dir, kind+".img"), At: filepath.Join(dir, kind)}
+	if err := os.MkdirAll(d.At, 0o755); err != nil {
 		return nil, fmt.Errorf("make mount point: %w", err)
 	}
-	f, err := os.Create(d.image)
+	f, err := os.Create(d.Image)
 	if err != nil {
 		return nil, fmt.Errorf("make image: %w", err)
 	}
@@ -73,41 +73,44 @@ func newDisk(ctx context.Context, dir, kind string, size int64) (*disk, error) {
 		return nil, fmt.Errorf("make image: %w", err)
 	}
 	force := map[string]string{"ext4": "-F", "xfs": "-f"}[kind]
-	return d, command(ctx, "mkfs."+kind, "-q", force, d.image)
+	return d, command(ctx, "mkfs."+kind, "-q", force, d.Image)
 }
 
-// mount runs the recovery of the journal when there is something to recover.
-func (d *disk) mount(ctx context.Context) error {
-	return command(ctx, "mount", "-t", d.kind, "-o", "loop", d.image, d.at)
+// Mount runs the recovery of the journal when there is something to recover.
+func (d *Disk) Mount(ctx context.Context) error {
+	return command(ctx, "mount", "-t", d.kind, "-o", "loop", d.Image, d.At)
 }
 
-func (d *disk) unmount(ctx context.Context) error { return command(ctx, "umount", d.at) }
+// Unmount also detaches the loop device.
+func (d *Disk) Unmount(ctx context.Context) error { return command(ctx, "umount", d.At) }
 
-// powerSwitch cuts a mounted file system off its disk.
-type powerSwitch struct{ mount *os.File }
+// PowerSwitch cuts a mounted file system off its disk.
+type PowerSwitch struct{ mount *os.File }
 
-func (d *disk) powerSwitch() (*powerSwitch, error) {
-	f, err := os.Open(d.at)
+// PowerSwitch must be closed, or used, before the disk can be unmounted.
+func (d *Disk) PowerSwitch() (*PowerSwitch, error) {
+	f, err := os.Open(d.At)
 	if err != nil {
 		return nil, fmt.Errorf("open mount point: %w", err)
 	}
-	return &powerSwitch{f}, nil
+	return &PowerSwitch{f}, nil
 }
 
-// cut leaves on the disk what was written to it, and nothing of what is in memory.
-func (s *powerSwitch) cut() error {
+// Cut leaves on the disk what was written to it, and nothing of what is in memory.
+func (s *PowerSwitch) Cut() error {
 	err := unix.IoctlSetPointerInt(int(s.mount.Fd()), shutdownIoctl, noLogFlush)
 	if err != nil {
 		err = fmt.Errorf("cut power: %w", err)
 	}
-	return errors.Join(err, s.close())
+	return errors.Join(err, s.Close())
 }
 
-func (s *powerSwitch) close() error { return s.mount.Close() }
+// Close leaves the power on.
+func (s *PowerSwitch) Close() error { return s.mount.Close() }
 
-// keep copies the image as the cut left it, before any recovery.
-func (d *disk) keep(ctx context.Context, to string) error {
-	return command(ctx, "cp", "--sparse=always", "--reflink=auto", d.image, to)
+// Keep copies the image as the cut left it, before any recovery.
+func (d *Disk) Keep(ctx context.Context, to string) error {
+	return command(ctx, "cp", "--sparse=always", "--reflink=auto", d.Image, to)
 }
 
 // command is not ended by the end of ctx: half a umount helps nobody.
@@ -121,15 +124,9 @@ func command(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// apart makes a command run in a mount namespace of its own: however it ends,
+// Apart makes a command run in a mount namespace of its own: however it ends,
 // a panic and a SIGKILL included, the kernel then unmounts and detaches all
 // that it has mounted.
-func apart(cmd *exec.Cmd) {
+func Apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-}
-
-// tied makes a command end with this process.
-func tied(cmd *exec.Cmd) {
-	// Not ended by the ^C that this process gets: a node is to be cut, not stopped.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
