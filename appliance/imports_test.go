@@ -43,6 +43,7 @@ var importRules = map[string]struct {
 	"appliance/admin":     {ours: []string{"appliance/config", "appliance/diag", "bootstrap"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/certs":     {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/ingest":    {never: []string{natsServer, natsClient, jsm}},
+	"appliance/loadtest":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer}},
 	"appliance/metrics":   {noDeps: []string{"github.com/nats-io/"}},
 	"appliance/service":   {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
 	"bootstrap":           {ours: []string{"appliance/config", "appliance/diag"}, never: []string{"os", "net", "log/slog"}, noDeps: []string{"github.com/nats-io/"}},
@@ -54,7 +55,8 @@ var importRules = map[string]struct {
 		never: []string{natsServer, natsClient, jsm, cobra, kardianos},
 	},
 	"cmd/holdfast": {
-		ours:  []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/service", "bootstrap"},
+		ours: []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/loadtest", "appliance/service", "bootstrap",
+			"cmd/internal/child"}, // the node that `bench` compares with is a process of its own
 		never: []string{natsServer, kardianos},
 	},
 }
@@ -62,7 +64,8 @@ var importRules = map[string]struct {
 // only lists what a single package of ours may import.
 var only = map[string][]string{
 	natsServer: {"appliance/engine"},
-	natsClient: {"bootstrap/jetstream"},
+	// A load is worth something only as a client's, over the client port.
+	natsClient: {"appliance/loadtest", "bootstrap/jetstream"},
 	natsCLI:    {"cmd/holdfast"},
 	kardianos:  {"appliance/service"},
 	cobra:      {"cmd/holdfast"},

@@ -96,4 +96,6 @@ const (
 	CodeUsage         Code = "HF3003"
 	CodeExists        Code = "HF3004"
 	CodeUnknownObject Code = "HF3005"
+	CodeNoRoom        Code = "HF3006"
+	CodeMiscount      Code = "HF3007"
 )

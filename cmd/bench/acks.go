@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	perSecond = "msg/s"
+	ackedPerSecond = "msg/s"
 	// ackMessages go through each design in each workload: a second or so of the slowest.
 	ackMessages = 4000
 )
@@ -27,7 +27,7 @@ func (l *lab) acknowledging() measurement {
 	designs := acks.Others()
 	for _, w := range acks.Workloads() {
 		for _, d := range designs {
-			m.figures = append(m.figures, figure{ackKey(d, w), w.Name + ": " + d.Name, perSecond})
+			m.figures = append(m.figures, figure{ackKey(d, w), w.Name + ": " + d.Name, ackedPerSecond})
 		}
 	}
 	var turn atomic.Int64

@@ -170,9 +170,9 @@ func (a *applying) follow(ctx context.Context, node *admin.Client, r admin.Apply
 	defer stop()
 	show := func(admin.Progress) {}
 	if !a.g.json() {
-		p := newProgress(a.std.err, a.isTerminal(a.std.err))
-		defer p.stop()
-		show = p.set
+		var far applyProgress
+		defer newProgress(a.std.err, a.isTerminal(a.std.err), far.text).stop()
+		show = far.set
 	}
 	done, err := node.Apply(ctx, r, show)
 	switch {

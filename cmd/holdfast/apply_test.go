@@ -387,8 +387,9 @@ func TestProgressIsShownOnlyWhenItTakesLong(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
-			p := newProgress(&out, c.terminal)
-			p.set(admin.Progress{Done: 1, Total: 2000})
+			var far applyProgress
+			p := newProgress(&out, c.terminal, far.text)
+			far.set(admin.Progress{Done: 1, Total: 2000})
 			<-time.After(c.takes)
 			p.stop()
 			if out.String() != c.want {

@@ -109,6 +109,10 @@ func (g *globals) complete(word string, configuration bool, prefix string) ([]st
 		all = snippetLanguages()
 	case "ACCOUNT/USER":
 		all = g.users()
+	case "ACCOUNT":
+		all = g.accounts()
+	case "RETENTION":
+		all = retentions()
 	}
 	return beginning(all, prefix), cobra.ShellCompDirectiveNoFileComp
 }
@@ -134,6 +138,25 @@ func (g *globals) users() []string {
 	var all []string
 	for _, u := range users {
 		all = append(all, u.Account+"/"+u.User+"\t"+u.Role+", "+u.State)
+	}
+	return all
+}
+
+// accounts asks the running node for its accounts.
+func (g *globals) accounts() []string {
+	ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
+	defer cancel()
+	node, err := g.client()
+	if err != nil {
+		return nil
+	}
+	s, err := node.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, a := range s.Accounts {
+		all = append(all, a.Name)
 	}
 	return all
 }

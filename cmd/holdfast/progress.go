@@ -19,29 +19,20 @@ const (
 	linesEvery    = 5
 )
 
-// progress shows how far the node is, when that takes a while. Its goroutine ends
+// progress shows how far something is, when that takes a while. Its goroutine ends
 // with stop, which waits for it.
 type progress struct {
 	w        io.Writer
 	terminal bool
+	text     func(took time.Duration) string
 	done     chan struct{}
 	ended    chan struct{}
-
-	mu  sync.Mutex
-	now admin.Progress
 }
 
-func newProgress(w io.Writer, terminal bool) *progress {
-	p := &progress{w: w, terminal: terminal, done: make(chan struct{}), ended: make(chan struct{})}
+func newProgress(w io.Writer, terminal bool, text func(took time.Duration) string) *progress {
+	p := &progress{w: w, terminal: terminal, text: text, done: make(chan struct{}), ended: make(chan struct{})}
 	go p.tell(time.Now())
 	return p
-}
-
-// set takes over what the node says.
-func (p *progress) set(now admin.Progress) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now = now
 }
 
 func (p *progress) stop() {
@@ -75,7 +66,20 @@ func (p *progress) tell(since time.Time) {
 	}
 }
 
-func (p *progress) text(took time.Duration) string {
+// applyProgress is how far the node is with an apply.
+type applyProgress struct {
+	mu  sync.Mutex
+	now admin.Progress
+}
+
+// set takes over what the node says.
+func (p *applyProgress) set(now admin.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = now
+}
+
+func (p *applyProgress) text(took time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now.Total == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package child runs nodes as processes of their own, for the programs that measure
-// and torture them. It owns the start, the wait until a node is ready, its last words
+// Package child runs nodes as processes of their own, for the programs and the verb that
+// measure and torture them. It owns the start, the wait until a node is ready, its last words
 // and its end; what a node is and when it is ready its callers know.
 package child
 
