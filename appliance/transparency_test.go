@@ -36,7 +36,8 @@ type side struct {
 }
 
 // twoSides starts a node with two accounts that differ in group commit only.
-// declare returns the streams and users of both, with GROUP where on or off stands.
+// declare returns the streams and users of both, with GROUP where on or off stands,
+// and AUTO where on is refused.
 func twoSides(t *testing.T, declared string) (off, on *side) {
 	t.Helper()
 	text := `node: {data_dir: data}
@@ -44,7 +45,7 @@ listen: {client: "127.0.0.1:0", http: "127.0.0.1:0"}
 storage: {limit: 16GiB}
 accounts:
   plain:
-` + strings.ReplaceAll(declared, "GROUP", `"off"`) + "  grouped:\n" + strings.ReplaceAll(declared, "GROUP", fmt.Sprintf("%q", grouping))
+` + strings.NewReplacer("GROUP", `"off"`, "AUTO", `"off"`).Replace(declared) + "  grouped:\n" + strings.NewReplacer("GROUP", fmt.Sprintf("%q", grouping), "AUTO", "auto").Replace(declared)
 	r := run(t, open(t, options(t, t.TempDir(), text, &logged{}))).waitReady(t)
 	return &side{name: "plain", node: r}, &side{name: "grouped", node: r, grouped: grouping == "on"}
 }
