@@ -43,10 +43,16 @@ type behaviour struct {
 	// unseen scripts have no core subscriber: one is enough for the server to say
 	// nothing about a subject that no stream keeps.
 	unseen bool
+	// hears says that the script is about a core subscriber.
+	hears bool
+	// weighed scripts count bytes: a message takes more of them in a group.
+	weighed bool
 	// sparse scripts have fillers at the ends only.
 	sparse bool
 	// ungrouped says why no message of the crowd need come in a group.
 	ungrouped string
+	// refused says that the file may not ask for groups, either.
+	refused bool
 }
 
 // step is a message, or something done to the stream when all before it is answered.
@@ -99,6 +105,10 @@ const (
 // is not always there. All manners are for longer runs: they take a stream each.
 func (b behaviour) manners(i int) []manner {
 	switch {
+	case b.weighed:
+		return []manner{alone}
+	case b.hears:
+		return []manner{alone, heard}
 	case b.exact:
 		return []manner{alone, burst}
 	case os.Getenv(testForEnv) != "":
@@ -441,7 +451,7 @@ func TestTransparencyOfPublishes(t *testing.T) {
 			}
 			config = strings.NewReplacer("{S}", name, "{s}", strings.ToLower(name)).Replace(strings.Trim(config, ", "))
 			group := "GROUP"
-			if b.ungrouped != "" {
+			if b.refused {
 				group = "AUTO"
 			}
 			fmt.Fprintf(&text, "      %s: {group_commit: %s, %s}\n", name, group, config)
