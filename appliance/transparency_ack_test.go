@@ -427,11 +427,16 @@ func TestTransparencyOfAQueueUnderWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		messages, err := c.Messages(jetstream.PullMaxMessages(4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		context.AfterFunc(ctx, messages.Stop)
 		workers.Go(func() {
-			for ctx.Err() == nil {
-				m, err := c.Next(jetstream.FetchMaxWait(100 * time.Millisecond))
+			for {
+				m, err := messages.Next()
 				if err != nil {
-					continue
+					return
 				}
 				done <- string(m.Data())
 				if err := m.Ack(); err != nil {

@@ -45,6 +45,9 @@ type behaviour struct {
 	unseen bool
 	// hears says that the script is about a core subscriber.
 	hears bool
+	// strewn scripts write beside the stream, too: what a subscriber of both sees keeps
+	// its order on each subject only.
+	strewn bool
 	// weighed scripts count bytes: a message takes more of them in a group.
 	weighed bool
 	// sparse scripts have fillers at the ends only.
@@ -281,6 +284,9 @@ func (p *player) run(t *testing.T, admin, crowdConn *nats.Conn) (out played, gro
 	if p.b.watched(p.how) {
 		out.Seen = p.look(seen)
 	}
+	if p.b.strewn {
+		slices.SortStableFunc(out.Seen, func(a, b string) int { return strings.Compare(strings.Fields(a)[0], strings.Fields(b)[0]) })
+	}
 	<-time.After(absence)
 	out.Answers, out.Fillers = p.answers(steps), p.answers(between)
 	p.wanted(t, steps)
@@ -385,7 +391,7 @@ func (p *player) answers(numbers []string) []string {
 	defer p.mu.Unlock()
 	var out []string
 	for i, n := range numbers {
-		line := fmt.Sprintf("%d:", i)
+		var texts []string
 		for _, m := range p.got[n] {
 			text := string(m.Data)
 			var fields map[string]any
@@ -396,9 +402,10 @@ func (p *player) answers(numbers []string) []string {
 				b, _ := json.Marshal(fields)
 				text = string(b)
 			}
-			line += fmt.Sprintf(" %v %s", m.Header, p.masked(text))
+			texts = append(texts, fmt.Sprintf("%v %s", m.Header, p.masked(text)))
 		}
-		out = append(out, line)
+		slices.Sort(texts) // a service beside the stream may be faster than the stream, or not
+		out = append(out, fmt.Sprintf("%d: %s", i, strings.Join(texts, " ")))
 	}
 	return out
 }
