@@ -37,11 +37,8 @@ func (a *Appliance) openIngest() error {
 			l, err := a.identity.InternalLogin(account)
 			return l.Token, []byte(l.Seed.Reveal()), err
 		},
-		Interest: func(account, subject string) int {
-			key, _ := a.identity.PublicKey(account)
-			return a.engine.Interest(key, subject)
-		},
-		Log: a.log,
+		Listening: listening{a},
+		Log:       a.log,
 	})
 	return nil
 }
@@ -134,3 +131,28 @@ func union(a, b []ingest.Lane) []ingest.Lane {
 
 // ownConnections returns how many of the server's connections are Holdfast's.
 func (a *Appliance) ownConnections() int { return a.js.Connections() + a.ingest.Connections() }
+
+// listening tells group commit who listens, by the names of accounts.
+type listening struct{ a *Appliance }
+
+func (l listening) key(account string) string {
+	key, _ := l.a.identity.PublicKey(account)
+	return key
+}
+
+func (l listening) Interest(account, subject string) bool {
+	return l.a.engine.Interest(l.key(account), subject)
+}
+
+func (l listening) Listening(account string) (uint64, error) {
+	return l.a.engine.Listening(l.key(account))
+}
+
+func (l listening) Listeners(account string) ([]ingest.Listener, error) {
+	list, err := l.a.engine.Listeners(l.key(account))
+	out := make([]ingest.Listener, 0, len(list))
+	for _, s := range list {
+		out = append(out, ingest.Listener(s))
+	}
+	return out, err
+}

@@ -2,12 +2,47 @@
 
 package engine
 
-// Interest returns how many subscriptions an account has for a subject, streams and
-// other servers' included; 0 for an account that is not known.
-func (e *Engine) Interest(accountKey, subject string) int {
+import (
+	"math"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Interest returns whether anybody in an account listens to a subject, streams
+// included; false for an account that is not known.
+func (e *Engine) Interest(accountKey, subject string) bool {
 	acc, err := e.server.LookupAccount(accountKey)
+	// The server counts up to the first that it finds, so it is no more than this.
+	return err == nil && acc.Interest(subject) > 0
+}
+
+// Listening returns a number that grows with every subscription that begins or ends in
+// an account, streams' own included.
+func (e *Engine) Listening(accountKey string) (uint64, error) {
+	sz, err := e.server.Subsz(&server.SubszOptions{Account: accountKey})
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	return acc.Interest(subject)
+	return sz.NumInserts + sz.NumRemoves, nil
+}
+
+// Listener is one subscription. Client is false for those of the server itself, as
+// streams have them.
+type Listener struct {
+	Subject string
+	Client  bool
+}
+
+// Listeners returns all subscriptions of an account. It takes time in proportion to
+// their number.
+func (e *Engine) Listeners(accountKey string) ([]Listener, error) {
+	sz, err := e.server.Subsz(&server.SubszOptions{Account: accountKey, Subscriptions: true, Limit: math.MaxInt32})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Listener, 0, len(sz.Subs))
+	for _, s := range sz.Subs {
+		out = append(out, Listener{Subject: s.Subject, Client: e.server.GetClient(s.Cid) != nil})
+	}
+	return out, nil
 }

@@ -8,7 +8,10 @@ import "time"
 type cost struct {
 	alone time.Duration // of one message that is stored by itself, one after the other
 	fixed time.Duration // of a batch, whatever its size
-	last  time.Time     // of the last answer to a message that went alone
+
+	// Answers that arrive together say what one took only together.
+	from, at time.Time
+	n        int
 }
 
 const (
@@ -38,12 +41,17 @@ func (c *cost) least() int {
 
 // one learns from the answer to a message that went alone.
 func (c *cost) one(a asked, now time.Time) {
-	from := a.at
-	if a.behind && c.last.After(from) {
-		from = c.last // it had to wait for the one before
+	if !now.Equal(c.at) {
+		if c.n > 0 {
+			c.alone = average(c.alone, c.at.Sub(c.from)/time.Duration(c.n))
+		}
+		// It began when it was sent, or when the one before it was done.
+		if c.from = a.at; a.behind && c.at.After(a.at) {
+			c.from = c.at
+		}
+		c.at, c.n = now, 0
 	}
-	c.last = now
-	c.alone = average(c.alone, now.Sub(from))
+	c.n++
 }
 
 // batched learns from the answer to a batch of n.

@@ -28,9 +28,8 @@ type Options struct {
 	Dialer Dialer
 	// Credentials returns the user JWT and the seed to use in an account.
 	Credentials func(account string) (token string, seed []byte, err error)
-	// Interest returns how many subscriptions an account has for a subject.
-	Interest func(account, subject string) int
-	Log      *slog.Logger
+	Listening   Listening
+	Log         *slog.Logger
 }
 
 // Lane is one stream whose messages ingest carries.
@@ -232,7 +231,8 @@ type session struct {
 	byName  map[string]int
 	nextSID int
 
-	inbox inbox
+	inbox    inbox
+	audience audience
 }
 
 const answersSID = 1
@@ -243,7 +243,8 @@ func newSession(a *account, w *wire, info serverInfo) *session {
 	return &session{
 		a: a, w: w, info: info, id: hex.EncodeToString(id[:]),
 		lanes: make(map[int]*lane), byName: make(map[string]int), nextSID: answersSID + 1,
-		inbox: inbox{wake: make(chan struct{}, 1)},
+		inbox:    inbox{wake: make(chan struct{}, 1)},
+		audience: audience{account: a.name, in: a.opts.Listening},
 	}
 }
 
@@ -306,6 +307,8 @@ func (s *session) loop() error {
 	s.take()
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
+	wake := time.NewTimer(0)
+	defer wake.Stop()
 	var frames []frame
 	for {
 		if err := s.w.flush(); err != nil {
@@ -316,6 +319,7 @@ func (s *session) loop() error {
 		case <-s.a.change:
 			s.take()
 		case <-tick.C:
+		case <-wake.C:
 		case <-s.a.stop:
 			return nil
 		}
@@ -332,10 +336,18 @@ func (s *session) loop() error {
 		for _, f := range frames {
 			s.dispatch(f, now)
 		}
+		var next time.Time
 		for _, l := range s.lanes {
-			if l.busy() {
-				l.pump(now)
+			if !l.busy() {
+				continue
 			}
+			l.pump(now)
+			if t := l.next(); !t.IsZero() && (next.IsZero() || t.Before(next)) {
+				next = t
+			}
+		}
+		if !next.IsZero() {
+			wake.Reset(next.Sub(now))
 		}
 	}
 }
@@ -415,11 +427,15 @@ func (s *session) forward(subject, reply, fields, header, payload []byte) {
 }
 
 func (s *session) answer(reply, header, payload []byte) {
-	s.w.publish("", reply, nil, nil, header, payload)
+	s.w.answer(reply, header, payload)
 }
 
-func (s *session) interest(subject []byte) int {
-	return s.a.opts.Interest(s.a.name, string(subject))
+func (s *session) interest(subject []byte) bool {
+	return s.a.opts.Listening.Interest(s.a.name, string(subject))
+}
+
+func (s *session) unheard(subject []byte, now time.Time) bool {
+	return s.audience.sure(now) && !s.audience.heard(subject)
 }
 
 func (s *session) out() string { return outPrefix + s.a.secret + "." }

@@ -120,12 +120,29 @@ func (l *lab) js() jetstream.JetStream {
 	return must[jetstream.JetStream](l.t)(jetstream.New(l.connect()))
 }
 
-func (l *lab) interest(_, subject string) int {
+func (l *lab) Interest(_, subject string) bool {
 	acc, err := l.server.LookupAccount(l.account)
+	return err == nil && acc.Interest(subject) > 0
+}
+
+func (l *lab) Listening(string) (uint64, error) {
+	sz, err := l.server.Subsz(&server.SubszOptions{Account: l.account})
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	return acc.Interest(subject)
+	return sz.NumInserts + sz.NumRemoves, nil
+}
+
+func (l *lab) Listeners(string) ([]Listener, error) {
+	sz, err := l.server.Subsz(&server.SubszOptions{Account: l.account, Subscriptions: true, Limit: 1 << 30})
+	if err != nil {
+		return nil, err
+	}
+	var out []Listener
+	for _, s := range sz.Subs {
+		out = append(out, Listener{s.Subject, l.server.GetClient(s.Cid) != nil})
+	}
+	return out, nil
 }
 
 // ingest starts carrying the lanes.
@@ -134,7 +151,7 @@ func (l *lab) ingest(lanes []Lane) *Ingest {
 	i := New(Options{
 		Dialer:      l.server,
 		Credentials: func(string) (string, []byte, error) { return l.user() },
-		Interest:    l.interest,
+		Listening:   l,
 		Log:         slog.New(slog.DiscardHandler),
 	})
 	l.t.Cleanup(i.Close)

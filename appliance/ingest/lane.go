@@ -39,9 +39,10 @@ type outlet interface {
 	forward(subject, reply, fields, header, payload []byte)
 	// answer publishes to a publisher.
 	answer(reply, header, payload []byte)
-	// interest returns how many subscriptions there are for a subject; the stream is
-	// one of them.
-	interest(subject []byte) int
+	// interest reports whether anybody listens to a subject.
+	interest(subject []byte) bool
+	// unheard reports whether surely nobody but the stream listens to a subject.
+	unheard(subject []byte, now time.Time) bool
 }
 
 // waiting is a message on its way to the stream.
@@ -75,6 +76,12 @@ type lane struct {
 	// direct is when a message last went with its publisher's own reply subject: how
 	// long it takes is not known.
 	direct time.Time
+
+	// After a batch, the publishers that were answered are likely to be back in a
+	// moment, and one batch with them costs less than another one for them. So nothing
+	// is sent before reunion, unless as many wait as were seen at once.
+	reunion time.Time
+	reunite int
 
 	token   uint64
 	batches uint64
@@ -111,27 +118,26 @@ func (l *lane) push(f frame) {
 func (l *lane) pump(now time.Time) {
 	l.giveUp(now)
 	for len(l.queue) > 0 && l.batch == nil {
-		head := &l.queue[0]
-		if !l.groupable(head) {
-			l.pass(head, now)
-			l.drop(1)
-			continue
+		if len(l.queue) < l.reunite && now.Before(l.reunion) {
+			return
 		}
-		run := l.run()
+		head := &l.queue[0]
 		under := len(l.alone)
 		if under == 0 && now.Sub(l.direct) < l.cost.alone {
 			under = 1
 		}
+		if under == 0 && len(l.queue) == 1 || !l.groupable(head, now) {
+			l.pass(head, now)
+			l.drop(1)
+			continue
+		}
+		run := l.run(now)
 		switch least := l.cost.least(); {
 		case run+under < least || now.Before(l.until):
-			if run+under == 1 {
-				l.pass(head, now)
-			} else {
-				if run+under >= fewest {
-					l.cost.passedOver()
-				}
-				l.sendAlone(head, now)
+			if run+under >= fewest {
+				l.cost.passedOver()
 			}
+			l.sendAlone(head, now)
 			l.drop(1)
 		case len(l.alone) > 0:
 			return // what waits goes together when they are through
@@ -145,7 +151,7 @@ func (l *lane) pump(now time.Time) {
 }
 
 // groupable reports whether a message means the same in a batch.
-func (l *lane) groupable(m *waiting) bool {
+func (l *lane) groupable(m *waiting, now time.Time) bool {
 	if m.alone || m.ownBatch {
 		return false
 	}
@@ -158,16 +164,16 @@ func (l *lane) groupable(m *waiting) bool {
 		return false
 	}
 	// Other subscribers must see the message as it is, with its publisher's reply.
-	return l.out.interest(m.subject) == 1
+	return l.out.unheard(m.subject, now)
 }
 
 // run is how many messages at the head of the queue can go together.
-func (l *lane) run() int {
+func (l *lane) run(now time.Time) int {
 	size := 0
 	var ids map[string]bool
 	for i := range min(len(l.queue), mostGrouped) {
 		m := &l.queue[i]
-		if size += m.size(); i > 0 && (size > mostBytes || !l.groupable(m)) {
+		if size += m.size(); i > 0 && (size > mostBytes || !l.groupable(m, now)) {
 			return i
 		}
 		if m.msgID == nil {
@@ -194,8 +200,8 @@ func (l *lane) pass(m *waiting, now time.Time) {
 		}
 		return
 	}
-	if len(m.reply) > 0 && l.out.interest(m.subject) == 0 {
-		l.out.answer(m.reply, noResponders, nil)
+	if len(m.reply) > 0 && !l.out.interest(m.subject) {
+		l.out.answer(m.reply, noResponders(m.subject), nil)
 		return
 	}
 	l.out.forward(m.subject, m.reply, nil, m.header, m.payload)
@@ -255,9 +261,14 @@ func (l *lane) answered(token uint64, f frame, now time.Time) {
 	switch {
 	case l.batch != nil && l.batch.token == token:
 		b := *l.batch
+		ours, stored := l.answerGroup(b.group, f)
+		if !ours {
+			return
+		}
 		l.batch = nil
-		if l.answerGroup(b.group, f) {
+		if stored {
 			l.cost.batched(len(b.group), now.Sub(b.at))
+			l.reunite, l.reunion = len(b.group)+len(l.queue), now.Add(l.cost.fixed*2/3)
 			l.backoff = 0
 			return
 		}
@@ -305,25 +316,30 @@ func (l *lane) answerOne(a asked, f frame) {
 	}
 }
 
-// answerGroup gives every publisher of a batch its own acknowledgement. It reports
-// false when the server did not store the batch and nobody was answered.
-func (l *lane) answerGroup(group []waiting, f frame) bool {
-	var ack struct {
-		Error *struct{} `json:"error"`
-		Seq   uint64    `json:"seq"`
-		Count int       `json:"count"`
-	}
+// answerGroup gives every publisher of a batch its own acknowledgement. ours is false
+// for what is no answer of the stream; stored when the server refused the batch, and
+// then nobody was answered.
+func (l *lane) answerGroup(group []waiting, f frame) (ours, stored bool) {
 	if bytes.HasPrefix(f.header, noRespondersStart) {
 		for i := range group {
 			if len(group[i].reply) > 0 {
-				l.out.answer(group[i].reply, f.header, nil)
+				l.out.answer(group[i].reply, noResponders(group[i].subject), nil)
 			}
 		}
-		return true
+		return true, true
+	}
+	var ack struct {
+		Error  *struct{} `json:"error"`
+		Stream string    `json:"stream"`
+		Seq    uint64    `json:"seq"`
+		Count  int       `json:"count"`
 	}
 	head, _, ok := bytes.Cut(f.payload, []byte(`"seq":`))
-	if err := json.Unmarshal(f.payload, &ack); err != nil || !ok || ack.Error != nil || ack.Count != len(group) || ack.Seq < uint64(len(group)) {
-		return false
+	if err := json.Unmarshal(f.payload, &ack); err != nil || !ok || ack.Stream != l.Stream {
+		return false, false
+	}
+	if ack.Error != nil || ack.Count != len(group) || ack.Seq < uint64(len(group)) {
+		return true, false
 	}
 	l.stats.Grouped.Add(uint64(len(group)))
 	l.stats.Batches.Add(1)
@@ -336,7 +352,7 @@ func (l *lane) answerGroup(group []waiting, f frame) bool {
 		text = strconv.AppendUint(text, ack.Seq-uint64(len(group)-1-i), 10)
 		l.out.answer(group[i].reply, nil, append(text, '}'))
 	}
-	return true
+	return true, true
 }
 
 // giveUp stops waiting for answers that are overdue: a stream that can't write gives
@@ -355,17 +371,26 @@ func (l *lane) giveUp(now time.Time) {
 	}
 }
 
+// next is when the lane has something to send although nothing arrives; zero for never.
+func (l *lane) next() time.Time {
+	if len(l.queue) == 0 || l.batch != nil || len(l.alone) > 0 {
+		return time.Time{}
+	}
+	return l.reunion
+}
+
 // busy reports whether the lane has something to do, sooner or later.
 func (l *lane) busy() bool {
 	return len(l.queue) > 0 || l.batch != nil || len(l.alone) > 0 || len(l.late) > 0
 }
 
-var (
-	noRespondersStart = []byte("NATS/1.0 503")
-	noResponders      = []byte("NATS/1.0 503\r\n\r\n")
-)
+var noRespondersStart = []byte("NATS/1.0 503")
 
-// tooMany and noBatches are what the server itself says.
+// noResponders, tooMany and noBatches are what the server itself says.
+func noResponders(subject []byte) []byte {
+	return fmt.Appendf(nil, "%s\r\nNats-Subject: %s\r\n\r\n", noRespondersStart, subject)
+}
+
 func (l *lane) tooMany() []byte {
 	return fmt.Appendf(nil, `{"error":{"code":429,"err_code":10167,"description":"too many requests"},"stream":%q,"seq":0}`, l.Stream)
 }

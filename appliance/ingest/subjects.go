@@ -9,6 +9,7 @@ import (
 
 // The subjects that lead through ingest. They are outside of what applications use.
 const (
+	ownPrefix    = "_hf."
 	inPrefix     = "_hf.in."  // _hf.in.STREAM.<subject>: from publishers to ingest
 	outPrefix    = "_hf.out." // _hf.out.SECRET.<subject>: from ingest to the stream
 	answerPrefix = "_hf.re."  // answers of the server to ingest

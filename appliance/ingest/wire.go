@@ -46,7 +46,9 @@ type wire struct {
 	chunk      []byte
 	start, end int // of what is read and not parsed
 
-	out []byte // not flushed yet
+	// Not flushed yet: what is for streams goes out before what is for publishers, which
+	// the server writes to many connections.
+	out, later []byte
 }
 
 // serverInfo is what the handshake needs of the server's greeting.
@@ -294,9 +296,18 @@ func (w *wire) unsubscribe(sid int) {
 	w.out = append(w.out, crlf...)
 }
 
+// answer sends a message after all that is published before the next flush.
+func (w *wire) answer(subject, header, payload []byte) {
+	w.later = appendPublish(w.later, "", subject, nil, nil, header, payload)
+}
+
 // publish sends a message whose subject is prefix and subject, and whose header is
 // header with fields put in front of its own. fields end with a line break each.
 func (w *wire) publish(prefix string, subject, reply, fields, header, payload []byte) {
+	w.out = appendPublish(w.out, prefix, subject, reply, fields, header, payload)
+}
+
+func appendPublish(b []byte, prefix string, subject, reply, fields, header, payload []byte) []byte {
 	head := len(header)
 	if len(fields) > 0 {
 		if head == 0 {
@@ -305,37 +316,38 @@ func (w *wire) publish(prefix string, subject, reply, fields, header, payload []
 		head += len(fields)
 	}
 	if head > 0 {
-		w.out = append(w.out, "HPUB "...)
+		b = append(b, "HPUB "...)
 	} else {
-		w.out = append(w.out, "PUB "...)
+		b = append(b, "PUB "...)
 	}
-	w.out = append(w.out, prefix...)
-	w.out = append(w.out, subject...)
-	w.out = append(w.out, ' ')
+	b = append(b, prefix...)
+	b = append(b, subject...)
+	b = append(b, ' ')
 	if len(reply) > 0 {
-		w.out = append(w.out, reply...)
-		w.out = append(w.out, ' ')
+		b = append(b, reply...)
+		b = append(b, ' ')
 	}
 	if head > 0 {
-		w.out = strconv.AppendInt(w.out, int64(head), 10)
-		w.out = append(w.out, ' ')
+		b = strconv.AppendInt(b, int64(head), 10)
+		b = append(b, ' ')
 	}
-	w.out = strconv.AppendInt(w.out, int64(head+len(payload)), 10)
-	w.out = append(w.out, crlf...)
+	b = strconv.AppendInt(b, int64(head+len(payload)), 10)
+	b = append(b, crlf...)
 	switch {
 	case len(fields) == 0:
-		w.out = append(w.out, header...)
+		b = append(b, header...)
 	case len(header) == 0:
-		w.out = append(w.out, headerStart...)
-		w.out = append(w.out, fields...)
-		w.out = append(w.out, crlf...)
+		b = append(b, headerStart...)
+		b = append(b, fields...)
+		b = append(b, crlf...)
 	default:
-		w.out = append(w.out, headerStart...)
-		w.out = append(w.out, fields...)
-		w.out = append(w.out, header[len(headerStart):]...)
+		b = append(b, headerStart...)
+		b = append(b, fields...)
+		b = append(b, header[len(headerStart):]...)
 	}
-	w.out = append(w.out, payload...)
-	w.out = append(w.out, crlf...)
+	b = append(b, payload...)
+	b = append(b, crlf...)
+	return b
 }
 
 func (w *wire) pong() { w.out = append(w.out, "PONG\r\n"...) }
@@ -344,12 +356,16 @@ func (w *wire) pong() { w.out = append(w.out, "PONG\r\n"...) }
 const mostKept = 1 << 20
 
 func (w *wire) flush() error {
-	if len(w.out) == 0 {
-		return nil
+	for _, b := range []*[]byte{&w.out, &w.later} {
+		if len(*b) == 0 {
+			continue
+		}
+		if _, err := w.conn.Write(*b); err != nil {
+			return err
+		}
+		if *b = (*b)[:0]; cap(*b) > mostKept {
+			*b = nil
+		}
 	}
-	_, err := w.conn.Write(w.out)
-	if w.out = w.out[:0]; cap(w.out) > mostKept {
-		w.out = nil
-	}
-	return err
+	return nil
 }
