@@ -8,16 +8,14 @@ import "time"
 type cost struct {
 	alone time.Duration // of one message that is stored by itself, one after the other
 	fixed time.Duration // of a batch, whatever its size
-
-	// Answers that arrive together say what one took only together.
-	from, at time.Time
-	n        int
 }
 
 const (
 	// perGrouped says how much of what a message costs alone is left of it in a batch,
 	// without its sync: one part in so many.
 	perGrouped = 8
+	// gain is by how much a batch must be faster to be worth it: by one part in so many.
+	gain = 4
 	// fewest and most bound the number of messages that a batch must at least have,
 	// whatever was measured.
 	fewest = 4
@@ -25,7 +23,7 @@ const (
 	// weight is how slowly averages move, and doubt how slowly a bad opinion of batches
 	// fades while none is sent that could better it.
 	weight = 16
-	doubt  = 128
+	doubt  = 16
 
 	firstAlone = 200 * time.Microsecond
 	firstFixed = 800 * time.Microsecond
@@ -36,23 +34,11 @@ func newCost() cost { return cost{alone: firstAlone, fixed: firstFixed} }
 // least is the smallest number of messages for which a batch is faster than messages
 // one by one.
 func (c *cost) least() int {
-	return int(min(max(c.fixed/(c.alone-c.alone/perGrouped)+1, fewest), most))
+	return int(min(max((c.fixed+c.fixed/gain)/(c.alone-c.alone/perGrouped)+1, fewest), most))
 }
 
-// one learns from the answer to a message that went alone.
-func (c *cost) one(a asked, now time.Time) {
-	if !now.Equal(c.at) {
-		if c.n > 0 {
-			c.alone = average(c.alone, c.at.Sub(c.from)/time.Duration(c.n))
-		}
-		// It began when it was sent, or when the one before it was done.
-		if c.from = a.at; a.behind && c.at.After(a.at) {
-			c.from = c.at
-		}
-		c.at, c.n = now, 0
-	}
-	c.n++
-}
+// one learns what a message by itself took.
+func (c *cost) one(took time.Duration) { c.alone = max(average(c.alone, took), time.Microsecond) }
 
 // batched learns from the answer to a batch of n.
 func (c *cost) batched(n int, took time.Duration) {

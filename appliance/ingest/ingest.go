@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -231,8 +232,8 @@ type session struct {
 	byName  map[string]int
 	nextSID int
 
-	inbox    inbox
 	audience audience
+	deadline time.Time // of the present read
 }
 
 const answersSID = 1
@@ -243,90 +244,55 @@ func newSession(a *account, w *wire, info serverInfo) *session {
 	return &session{
 		a: a, w: w, info: info, id: hex.EncodeToString(id[:]),
 		lanes: make(map[int]*lane), byName: make(map[string]int), nextSID: answersSID + 1,
-		inbox:    inbox{wake: make(chan struct{}, 1)},
 		audience: audience{account: a.name, in: a.opts.Listening},
 	}
-}
-
-func (s *session) run() error {
-	reading := make(chan struct{})
-	go func() {
-		defer close(reading)
-		s.read()
-	}()
-	err := s.loop()
-	err = errors.Join(err, s.w.conn.Close())
-	<-reading
-	return err
-}
-
-// inbox is what the reader has read and the loop has not taken.
-type inbox struct {
-	mu     sync.Mutex
-	frames []frame
-	pinged bool
-	err    error
-	wake   chan struct{}
-}
-
-func (s *session) read() {
-	var frames []frame
-	for {
-		var pinged bool
-		var err error
-		frames, pinged, err = s.w.read(frames[:0])
-		s.inbox.mu.Lock()
-		s.inbox.frames = append(s.inbox.frames, frames...)
-		s.inbox.pinged = s.inbox.pinged || pinged
-		s.inbox.err = err
-		s.inbox.mu.Unlock()
-		select {
-		case s.inbox.wake <- struct{}{}:
-		default:
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// take exchanges the frames that were read for an empty slice.
-func (b *inbox) take(empty []frame) (frames []frame, pinged bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	frames, pinged, err = b.frames, b.pinged, b.err
-	b.frames, b.pinged = empty[:0], false
-	return frames, pinged, err
 }
 
 // tickEvery is how often lanes look for answers that are overdue.
 const tickEvery = 250 * time.Millisecond
 
-func (s *session) loop() error {
+// run carries until the connection or the account ends. It reads, decides and writes in
+// one goroutine: each other one would have to be woken for each message. It can't come
+// to a standstill, because the server never waits for this connection to read while it
+// reads from it.
+func (s *session) run() (err error) {
+	defer func() { err = errors.Join(err, s.w.conn.Close()) }()
+	// Whoever wants something of the session ends its read.
+	done := make(chan struct{})
+	defer close(done)
+	wake := make(chan struct{}, 1)
+	go func() {
+		for {
+			select {
+			case <-s.a.change:
+			case <-s.a.stop:
+			case <-done:
+				return
+			}
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+			_ = s.w.conn.SetReadDeadline(time.Unix(1, 0)) // a closed one has ended already
+			select {
+			case <-s.a.stop:
+				return
+			default:
+			}
+		}
+	}()
+
 	s.w.subscribe(answersSID, s.answers(">"))
 	s.take()
-	tick := time.NewTicker(tickEvery)
-	defer tick.Stop()
-	wake := time.NewTimer(0)
-	defer wake.Stop()
 	var frames []frame
 	for {
 		if err := s.w.flush(); err != nil {
 			return err
 		}
-		select {
-		case <-s.inbox.wake:
-		case <-s.a.change:
-			s.take()
-		case <-tick.C:
-		case <-wake.C:
-		case <-s.a.stop:
-			return nil
-		}
-		var pinged bool
-		var err error
 		clear(frames)
-		if frames, pinged, err = s.inbox.take(frames); err != nil {
+		var pinged bool
+		frames, pinged, err = s.w.read(frames[:0])
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 		if pinged {
@@ -336,19 +302,34 @@ func (s *session) loop() error {
 		for _, f := range frames {
 			s.dispatch(f, now)
 		}
-		var next time.Time
-		for _, l := range s.lanes {
-			if !l.busy() {
-				continue
-			}
-			l.pump(now)
-			if t := l.next(); !t.IsZero() && (next.IsZero() || t.Before(next)) {
-				next = t
-			}
+		s.pump(now)
+		select {
+		case <-s.a.stop:
+			return nil
+		case <-wake:
+			s.take()
+		default:
 		}
-		if !next.IsZero() {
-			wake.Reset(next.Sub(now))
+	}
+}
+
+// pump has all lanes send what they can, and sees to it that the next read ends when one
+// of them has more to send.
+func (s *session) pump(now time.Time) {
+	next := now.Add(tickEvery)
+	for _, l := range s.lanes {
+		if !l.busy() {
+			continue
 		}
+		l.pump(now)
+		if t := l.next(); !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	// An earlier one is left: to set it costs more than to look once for nothing.
+	if next.Before(s.deadline) || !now.Before(s.deadline) {
+		s.deadline = next
+		_ = s.w.conn.SetReadDeadline(next)
 	}
 }
 
@@ -365,7 +346,7 @@ func (s *session) dispatch(f frame, now time.Time) {
 		return // ended a moment ago
 	}
 	f.subject = f.subject[len(inPrefix)+len(l.Stream)+1:]
-	l.push(f)
+	l.push(f, now)
 }
 
 // answers is the subject of answers: "<prefix>.<session>.<lane>.<token>".

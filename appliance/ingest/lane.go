@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -28,6 +29,15 @@ const (
 	// refused a batch: at a limit every one would be refused.
 	firstBackoff = time.Millisecond
 	lastBackoff  = 256 * time.Millisecond
+	// longestReunion and lull bound how long a batch stays open for publishers that were
+	// just answered, and for the next of them, in parts of what a batch costs.
+	longestReunion = 4
+	lull           = 1
+	// probeEvery is how many messages go alone from one probe to the next.
+	probeEvery = 16
+	// handful is how many messages are handed to the server at once, which saves it from
+	// waking for each.
+	handful = 16
 	// headroom is what a message must leave of a size limit to be grouped: the fields
 	// of a batch are part of its size.
 	headroom = 128
@@ -53,11 +63,25 @@ type waiting struct {
 
 // asked is what was sent with a reply subject of the lane's own.
 type asked struct {
-	token  uint64
-	at     time.Time
-	reply  []byte    // of a message that went alone
-	group  []waiting // of a batch
-	behind bool      // something was under way when it was sent
+	token uint64
+	at    time.Time
+	// Of a message that went alone: itself, and how many had come before it.
+	msg   waiting
+	after uint64
+	group []waiting // of a batch
+}
+
+// group is a batch that is not committed yet. Its messages are with the server.
+type group struct {
+	id    string
+	msgs  []waiting
+	bytes int
+	ids   map[string]bool // message IDs: the server refuses a batch with a duplicate
+}
+
+// takes reports whether there is room for a message.
+func (g *group) takes(m *waiting) bool {
+	return len(g.msgs) == 0 || len(g.msgs) < mostGrouped && g.bytes+m.size() <= mostBytes && !g.ids[string(m.msgID)]
 }
 
 // lane carries the messages of one stream, in the order in which they came. It has no
@@ -70,17 +94,26 @@ type lane struct {
 	queue []waiting
 	bytes int
 
-	alone []asked // messages under way by themselves, oldest first
-	batch *asked  // the batch under way
-	late  []asked // given up waiting for
-	// direct is when a message last went with its publisher's own reply subject: how
-	// long it takes is not known.
-	direct time.Time
+	// Messages that go alone are answered by the stream itself. Every now and then one
+	// is a probe, which the lane is answered for: as many publishers wait as messages
+	// come while it is under way.
+	probe      *asked
+	came       uint64 // messages so far
+	sinceProbe int
+
+	// grouping is true as long as there is enough to group. Messages then go into the
+	// open batch, a handful at a time.
+	grouping bool
+	open     group
+	batch    *asked // the batch that is being committed
+
+	late []asked // given up waiting for
 
 	// After a batch, the publishers that were answered are likely to be back in a
-	// moment, and one batch with them costs less than another one for them. So nothing
-	// is sent before reunion, unless as many wait as were seen at once.
+	// moment, and one batch with them costs less than another one for them. So the open
+	// batch is committed when reunite messages are in it, or at reunion.
 	reunion time.Time
+	longest time.Time // reunion is not put off beyond
 	reunite int
 
 	token   uint64
@@ -97,7 +130,7 @@ func newLane(l Lane, out outlet, stats *Stats) *lane {
 }
 
 // push takes in a message for the stream.
-func (l *lane) push(f frame) {
+func (l *lane) push(f frame, now time.Time) {
 	if len(l.queue) >= mostWaiting || l.bytes+f.size() > mostWaitingBytes {
 		l.stats.Refused.Add(1)
 		if len(f.reply) > 0 {
@@ -112,42 +145,100 @@ func (l *lane) push(f frame) {
 	}
 	l.queue = append(l.queue, m)
 	l.bytes += f.size()
+	l.came++
+	if l.reunion = now.Add(l.cost.fixed / lull); l.reunion.After(l.longest) {
+		l.reunion = l.longest
+	}
 }
 
 // pump sends what can be sent now.
 func (l *lane) pump(now time.Time) {
 	l.giveUp(now)
-	for len(l.queue) > 0 && l.batch == nil {
-		if len(l.queue) < l.reunite && now.Before(l.reunion) {
-			return
-		}
-		head := &l.queue[0]
-		under := len(l.alone)
-		if under == 0 && now.Sub(l.direct) < l.cost.alone {
-			under = 1
-		}
-		if under == 0 && len(l.queue) == 1 || !l.groupable(head, now) {
-			l.pass(head, now)
-			l.drop(1)
-			continue
-		}
-		run := l.run(now)
-		switch least := l.cost.least(); {
-		case run+under < least || now.Before(l.until):
-			if run+under >= fewest {
-				l.cost.passedOver()
-			}
-			l.sendAlone(head, now)
-			l.drop(1)
-		case len(l.alone) > 0:
-			return // what waits goes together when they are through
-		case run < least:
-			l.sendAlone(head, now)
-			l.drop(1)
-		default:
-			l.sendBatch(run, now)
+	for len(l.queue) > 0 && !l.gathering(now) {
+		if !l.grouping {
+			l.oneByOne(now)
+		} else if !l.fill(now) {
+			break
 		}
 	}
+	if len(l.open.msgs) > 0 && l.batch == nil && (len(l.open.msgs) >= l.reunite || !now.Before(l.reunion)) {
+		l.commit(now)
+	}
+}
+
+// gathering reports whether it is better to wait for more messages of a batch.
+func (l *lane) gathering(now time.Time) bool {
+	if !l.grouping || len(l.queue) >= handful && l.batch == nil || len(l.queue) > mostGrouped {
+		return false
+	}
+	if l.batch != nil {
+		return true
+	}
+	return len(l.open.msgs)+len(l.queue) < l.reunite && now.Before(l.reunion)
+}
+
+// fill puts the head of the queue into the open batch. It reports false when that has to
+// wait.
+func (l *lane) fill(now time.Time) bool {
+	head := &l.queue[0]
+	fits := l.groupable(head, now)
+	if fits && l.open.takes(head) {
+		l.join(head)
+		l.drop(1)
+		return true
+	}
+	if len(l.open.msgs) > 0 {
+		// What is in it came before.
+		if l.batch == nil {
+			l.commit(now)
+		}
+		return false
+	}
+	if l.batch != nil {
+		return false
+	}
+	l.pass(head)
+	l.drop(1)
+	return true
+}
+
+// oneByOne sends the head of the queue by itself, or begins to group.
+func (l *lane) oneByOne(now time.Time) {
+	head := &l.queue[0]
+	least := l.cost.least()
+	if len(l.queue) >= least && !now.Before(l.until) && l.run(least, now) {
+		l.grouping, l.reunite = true, least
+		return
+	}
+	if l.sinceProbe++; l.sinceProbe >= probeEvery && l.probe == nil && len(head.reply) > 0 && l.groupable(head, now) {
+		l.sinceProbe = 0
+		l.token++
+		l.probe = &asked{token: l.token, at: now, msg: *head, after: l.came - uint64(len(l.queue))}
+		l.stats.Alone.Add(1)
+		l.out.forward(head.subject, l.replyTo(l.token), nil, head.header, head.payload)
+	} else {
+		l.pass(head)
+	}
+	l.drop(1)
+}
+
+// probed learns from the answer to a probe.
+func (l *lane) probed(p asked, now time.Time) {
+	n := max(int(l.came-p.after), 1)
+	l.cost.one(now.Sub(p.at) / time.Duration(n))
+	switch {
+	case n < fewest || now.Before(l.until):
+	case n < l.cost.least():
+		l.cost.passedOver()
+	default:
+		l.grouping = true
+		l.gather(n, now)
+	}
+}
+
+// gather keeps the next batch open for n messages.
+func (l *lane) gather(n int, now time.Time) {
+	l.reunite, l.reunion, l.longest = n, now.Add(l.cost.fixed/lull), now.Add(longestReunion*l.cost.fixed)
 }
 
 // groupable reports whether a message means the same in a batch.
@@ -167,31 +258,18 @@ func (l *lane) groupable(m *waiting, now time.Time) bool {
 	return l.out.unheard(m.subject, now)
 }
 
-// run is how many messages at the head of the queue can go together.
-func (l *lane) run(now time.Time) int {
-	size := 0
-	var ids map[string]bool
-	for i := range min(len(l.queue), mostGrouped) {
-		m := &l.queue[i]
-		if size += m.size(); i > 0 && (size > mostBytes || !l.groupable(m, now)) {
-			return i
+// run reports whether the first n messages of the queue can go together.
+func (l *lane) run(n int, now time.Time) bool {
+	for i := range n {
+		if !l.groupable(&l.queue[i], now) {
+			return false
 		}
-		if m.msgID == nil {
-			continue
-		}
-		if ids[string(m.msgID)] {
-			return i // the server refuses a batch with a duplicate in it
-		}
-		if ids == nil {
-			ids = make(map[string]bool)
-		}
-		ids[string(m.msgID)] = true
 	}
-	return min(len(l.queue), mostGrouped)
+	return true
 }
 
 // pass sends a message as it is: the stream answers its publisher.
-func (l *lane) pass(m *waiting, now time.Time) {
+func (l *lane) pass(m *waiting) {
 	l.stats.Alone.Add(1)
 	if m.ownBatch && !l.OwnBatches {
 		// The stream accepts batches for our sake; the configuration does not.
@@ -205,39 +283,65 @@ func (l *lane) pass(m *waiting, now time.Time) {
 		return
 	}
 	l.out.forward(m.subject, m.reply, nil, m.header, m.payload)
-	l.direct = now
 }
 
-// sendAlone sends a message by itself and remembers that it is under way.
-func (l *lane) sendAlone(m *waiting, now time.Time) {
-	l.stats.Alone.Add(1)
-	l.token++
-	l.alone = append(l.alone, asked{token: l.token, at: now, reply: m.reply, behind: len(l.alone) > 0})
-	l.out.forward(m.subject, l.replyTo(l.token), nil, m.header, m.payload)
-}
-
-func (l *lane) sendBatch(n int, now time.Time) {
-	l.token++
-	l.batches++
-	group := append([]waiting(nil), l.queue[:n]...)
-	id := l.BatchPrefix + strconv.FormatUint(l.batches, 36)
-	var fields []byte
-	for i := range group {
-		m := &group[i]
-		fields = append(fields[:0], batchIDHeader+": "...)
-		fields = append(fields, id...)
-		fields = append(fields, "\r\n"+batchSeqHeader+": "...)
-		fields = strconv.AppendInt(fields, int64(i+1), 10)
-		var reply []byte
-		if i == n-1 {
-			fields = append(fields, "\r\n"+batchEndHeader+": 1"...)
-			reply = l.replyTo(l.token)
-		}
-		fields = append(fields, crlf...)
-		l.out.forward(m.subject, reply, fields, m.header, m.payload)
+// join hands a message to the server as part of the open batch.
+func (l *lane) join(m *waiting) {
+	if len(l.open.msgs) == 0 {
+		l.batches++
+		l.open.id = l.BatchPrefix + strconv.FormatUint(l.batches, 36)
 	}
-	l.batch = &asked{token: l.token, at: now, group: group}
-	l.drop(n)
+	l.open.msgs = append(l.open.msgs, *m)
+	l.open.bytes += m.size()
+	if m.msgID != nil {
+		if l.open.ids == nil {
+			l.open.ids = make(map[string]bool)
+		}
+		l.open.ids[string(m.msgID)] = true
+	}
+	l.out.forward(m.subject, nil, l.open.fields(len(l.open.msgs), ""), m.header, m.payload)
+}
+
+// fields are the header fields of a message of the batch.
+func (g *group) fields(seq int, end string) []byte {
+	b := append([]byte(batchIDHeader+": "), g.id...)
+	b = append(b, "\r\n"+batchSeqHeader+": "...)
+	b = strconv.AppendInt(b, int64(seq), 10)
+	if end != "" {
+		b = append(b, "\r\n"+batchEndHeader+": "...)
+		b = append(b, end...)
+	}
+	return append(b, crlf...)
+}
+
+const (
+	// endOfBatch commits a batch without being a message of it.
+	endOfBatch = "eob"
+	// noEnd is none that the server knows: it forgets the batch.
+	noEnd = "0"
+)
+
+// commit has the server store the open batch.
+func (l *lane) commit(now time.Time) {
+	l.token++
+	g := l.open
+	l.open = group{}
+	last := g.msgs[len(g.msgs)-1]
+	l.out.forward(last.subject, l.replyTo(l.token), g.fields(len(g.msgs)+1, endOfBatch), nil, nil)
+	l.batch = &asked{token: l.token, at: now, group: g.msgs}
+}
+
+// disband takes the messages of the open batch back into the queue.
+func (l *lane) disband() {
+	l.grouping = false
+	g := l.open
+	l.open = group{}
+	if len(g.msgs) == 0 {
+		return
+	}
+	l.out.forward(g.msgs[0].subject, nil, g.fields(len(g.msgs)+1, noEnd), nil, nil)
+	l.queue = append(g.msgs, l.queue...)
+	l.bytes += g.bytes
 }
 
 // replyTo is the subject on which the lane is answered.
@@ -260,60 +364,60 @@ func (l *lane) drop(n int) {
 func (l *lane) answered(token uint64, f frame, now time.Time) {
 	switch {
 	case l.batch != nil && l.batch.token == token:
-		b := *l.batch
-		ours, stored := l.answerGroup(b.group, f)
-		if !ours {
-			return
-		}
-		l.batch = nil
-		if stored {
-			l.cost.batched(len(b.group), now.Sub(b.at))
-			l.reunite, l.reunion = len(b.group)+len(l.queue), now.Add(l.cost.fixed*2/3)
-			l.backoff = 0
-			return
-		}
-		l.backoff = min(max(2*l.backoff, firstBackoff), lastBackoff)
-		l.until = now.Add(l.backoff)
-		l.stats.Fallbacks.Add(1)
-		// Nothing of it was stored. Each message is the server's to judge now, and all
-		// of them come before what arrived since.
-		for i := range b.group {
-			l.sendAlone(&b.group[i], now)
-		}
+		l.committed(f, now)
+	case l.probe != nil && l.probe.token == token:
+		p := *l.probe
+		l.probe = nil
+		l.answerOne(p.msg, f)
+		l.probed(p, now)
 	default:
-		if a, ok := take(&l.alone, token); ok {
-			l.cost.one(a, now)
-			l.answerOne(a, f)
-		} else if a, ok := take(&l.late, token); ok {
-			if a.group == nil {
-				l.answerOne(a, f)
-			} else {
-				// What was refused is not sent again so late: its publishers have given up.
-				l.answerGroup(a.group, f)
-			}
+		i := slices.IndexFunc(l.late, func(a asked) bool { return a.token == token })
+		if i < 0 {
+			return
 		}
-	}
-}
-
-func take(list *[]asked, token uint64) (asked, bool) {
-	for i, a := range *list {
-		if a.token != token {
-			continue
-		}
-		if i == 0 { // as good as always: a stream answers in order
-			*list = (*list)[1:]
+		a := l.late[i]
+		l.late = slices.Delete(l.late, i, i+1)
+		if a.group == nil {
+			l.answerOne(a.msg, f)
 		} else {
-			*list = append((*list)[:i], (*list)[i+1:]...)
+			// What was refused is not sent again so late: its publishers have given up.
+			l.answerGroup(a.group, f)
 		}
-		return a, true
 	}
-	return asked{}, false
 }
 
-func (l *lane) answerOne(a asked, f frame) {
-	if len(a.reply) > 0 {
-		l.out.answer(a.reply, f.header, f.payload)
+// committed takes in the answer to a batch.
+func (l *lane) committed(f frame, now time.Time) {
+	b := *l.batch
+	ours, stored := l.answerGroup(b.group, f)
+	if !ours {
+		return
 	}
+	l.batch = nil
+	if stored {
+		l.cost.batched(len(b.group), now.Sub(b.at))
+		l.backoff = 0
+		l.grouping = len(b.group) >= l.cost.least() || len(l.open.msgs) > 0
+		l.gather(len(b.group)+len(l.open.msgs)+len(l.queue), now)
+		return
+	}
+	l.stats.Fallbacks.Add(1)
+	l.backoff = min(max(2*l.backoff, firstBackoff), lastBackoff)
+	l.until = now.Add(l.backoff)
+	l.disband()
+	// Nothing of it was stored. Each message is the server's to judge now, and all of
+	// them come before what arrived since.
+	for i := range b.group {
+		l.pass(&b.group[i])
+	}
+}
+
+func (l *lane) answerOne(m waiting, f frame) {
+	if bytes.HasPrefix(f.header, noRespondersStart) {
+		l.out.answer(m.reply, noResponders(m.subject), nil)
+		return
+	}
+	l.out.answer(m.reply, f.header, f.payload)
 }
 
 // answerGroup gives every publisher of a batch its own acknowledgement. ours is false
@@ -321,12 +425,7 @@ func (l *lane) answerOne(a asked, f frame) {
 // then nobody was answered.
 func (l *lane) answerGroup(group []waiting, f frame) (ours, stored bool) {
 	if bytes.HasPrefix(f.header, noRespondersStart) {
-		for i := range group {
-			if len(group[i].reply) > 0 {
-				l.out.answer(group[i].reply, noResponders(group[i].subject), nil)
-			}
-		}
-		return true, true
+		return true, false // the stream takes other subjects now, or is gone
 	}
 	var ack struct {
 		Error  *struct{} `json:"error"`
@@ -361,9 +460,10 @@ func (l *lane) giveUp(now time.Time) {
 	if l.batch != nil && now.Sub(l.batch.at) > patience {
 		l.late, l.batch = append(l.late, *l.batch), nil
 		l.stats.Unanswered.Add(1)
+		l.disband()
 	}
-	for len(l.alone) > 0 && now.Sub(l.alone[0].at) > patience {
-		l.late, l.alone = append(l.late, l.alone[0]), l.alone[1:]
+	if l.probe != nil && now.Sub(l.probe.at) > patience {
+		l.late, l.probe = append(l.late, *l.probe), nil
 		l.stats.Unanswered.Add(1)
 	}
 	for len(l.late) > 0 && (now.Sub(l.late[0].at) > memory || len(l.late) > mostWaiting) {
@@ -373,7 +473,7 @@ func (l *lane) giveUp(now time.Time) {
 
 // next is when the lane has something to send although nothing arrives; zero for never.
 func (l *lane) next() time.Time {
-	if len(l.queue) == 0 || l.batch != nil || len(l.alone) > 0 {
+	if len(l.open.msgs) == 0 && (!l.grouping || len(l.queue) == 0) || l.batch != nil {
 		return time.Time{}
 	}
 	return l.reunion
@@ -381,7 +481,7 @@ func (l *lane) next() time.Time {
 
 // busy reports whether the lane has something to do, sooner or later.
 func (l *lane) busy() bool {
-	return len(l.queue) > 0 || l.batch != nil || len(l.alone) > 0 || len(l.late) > 0
+	return len(l.queue) > 0 || len(l.open.msgs) > 0 || l.batch != nil || l.probe != nil || len(l.late) > 0
 }
 
 var noRespondersStart = []byte("NATS/1.0 503")
