@@ -102,6 +102,9 @@ func (a *Appliance) lanes(cfg *config.Config, account string) []ingest.Lane {
 			continue
 		}
 		l := ingest.Lane{Stream: name, Subjects: subjects, MaxMsgSize: math.MaxInt, OwnBatches: s.AllowAtomic != nil}
+		if l.Consumer = cfg.GroupedConsumer(account, name); len(subjects) == 1 && s.SubjectTransform == nil {
+			l.PurgeFilter = subjects[0]
+		}
 		if s.MaxMsgSize != nil && *s.MaxMsgSize > 0 {
 			l.MaxMsgSize = int(*s.MaxMsgSize)
 		}

@@ -73,3 +73,20 @@ func (s stream) grouped() {
 	}
 	s.errors(rule{true, diag.CodeConflict, "group_commit", "not possible because of " + key + ": " + why, "remove group_commit, or write auto"})
 }
+
+// GroupedConsumer returns the consumer of a work queue whose acknowledgements can be
+// committed together; "" for none. Each message must be its, or a prefix of what it has
+// acknowledged would not be a prefix of the stream.
+func (c *Config) GroupedConsumer(account, name string) string {
+	s := c.Accounts[account].Streams[name]
+	if or(s.Retention, "") != "workqueue" || len(s.Consumers) != 1 || is(s.DenyPurge) || is(s.AllowMsgSchedules) {
+		return ""
+	}
+	for name, x := range s.Consumers {
+		if or(x.AckPolicy, "explicit") == "explicit" && x.FilterSubject == nil && len(x.FilterSubjects) == 0 && x.DeliverSubject == nil &&
+			x.SampleFreq == nil && len(x.PriorityGroups) == 0 {
+			return name
+		}
+	}
+	return ""
+}

@@ -42,6 +42,11 @@ type Lane struct {
 	MaxPayload int
 	// OwnBatches says that clients may send atomic batches of their own.
 	OwnBatches bool
+	// Consumer is the only consumer of a work queue, without a filter, whose
+	// acknowledgements are carried, too; "" for none. PurgeFilter covers what the stream
+	// stores with one subject; "" where it takes more than one.
+	Consumer    string
+	PurgeFilter string
 
 	// ReplyPrefix and BatchPrefix are set by ingest.
 	ReplyPrefix string
@@ -56,6 +61,10 @@ type Stats struct {
 	Fallbacks  atomic.Uint64 // batches that the server refused
 	Refused    atomic.Uint64 // messages refused because too many waited
 	Unanswered atomic.Uint64 // messages and batches that the server did not answer in time
+
+	AcksAlone   atomic.Uint64 // acknowledgements that went by themselves
+	AcksGrouped atomic.Uint64 // acknowledgements whose messages were removed together
+	Purges      atomic.Uint64
 }
 
 // Ingest carries messages for any number of accounts.
@@ -229,6 +238,7 @@ type session struct {
 	id   string // in reply subjects: answers to an earlier connection are not for this one
 
 	lanes   map[int]*lane // by subscription
+	acks    map[int]*acks // by subscription
 	byName  map[string]int
 	nextSID int
 
@@ -243,7 +253,7 @@ func newSession(a *account, w *wire, info serverInfo) *session {
 	_, _ = rand.Read(id[:]) // never fails
 	return &session{
 		a: a, w: w, info: info, id: hex.EncodeToString(id[:]),
-		lanes: make(map[int]*lane), byName: make(map[string]int), nextSID: answersSID + 1,
+		lanes: make(map[int]*lane), acks: make(map[int]*acks), byName: make(map[string]int), nextSID: answersSID + 1,
 		audience: audience{account: a.name, in: a.opts.Listening},
 	}
 }
@@ -305,7 +315,10 @@ func (s *session) run() (err error) {
 		s.pump(now)
 		select {
 		case <-s.a.stop:
-			return nil
+			for _, a := range s.acks {
+				a.releaseAll()
+			}
+			return s.w.flush()
 		case <-wake:
 			s.take()
 		default:
@@ -317,12 +330,24 @@ func (s *session) run() (err error) {
 // of them has more to send.
 func (s *session) pump(now time.Time) {
 	next := now.Add(tickEvery)
-	for _, l := range s.lanes {
+	for sid, l := range s.lanes {
 		if !l.busy() {
+			if l.ended {
+				delete(s.lanes, sid)
+			}
 			continue
 		}
 		l.pump(now)
 		if t := l.next(); !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	for _, a := range s.acks {
+		if !a.busy() {
+			continue
+		}
+		a.pump(now)
+		if t := a.due(); !t.IsZero() && t.Before(next) {
 			next = t
 		}
 	}
@@ -338,15 +363,18 @@ func (s *session) dispatch(f frame, now time.Time) {
 		sid, token, ok := s.parseAnswer(f.subject)
 		if l := s.lanes[sid]; ok && l != nil {
 			l.answered(token, f, now)
+		} else if a := s.acks[sid]; ok && a != nil {
+			a.answered(token, f, now)
 		}
 		return
 	}
-	l := s.lanes[f.sid]
-	if l == nil {
-		return // ended a moment ago
-	}
-	f.subject = f.subject[len(inPrefix)+len(l.Stream)+1:]
-	l.push(f, now)
+	if l := s.lanes[f.sid]; l != nil {
+		f.subject = f.subject[len(inPrefix)+len(l.Stream)+1:]
+		l.push(f, now)
+	} else if a := s.acks[f.sid]; a != nil {
+		f.subject = f.subject[len(ackInPrefix):]
+		a.push(f, now)
+	} // or it ended a moment ago
 }
 
 // answers is the subject of answers: "<prefix>.<session>.<lane>.<token>".
@@ -368,28 +396,22 @@ func (s *session) take() {
 	s.a.mu.Lock()
 	wanted, taken := s.a.wanted, s.a.taken
 	s.a.mu.Unlock()
-	for name, sid := range s.byName {
+	for name := range s.byName {
 		if !slices.ContainsFunc(wanted, func(l Lane) bool { return l.Stream == name }) {
-			s.w.unsubscribe(sid)
-			delete(s.byName, name)
-			delete(s.lanes, sid)
+			s.end(name)
 		}
 	}
 	for _, l := range wanted {
 		l.MaxPayload = s.info.MaxPayload
-		if sid, ok := s.byName[l.Stream]; ok {
-			have := s.lanes[sid]
-			l.ReplyPrefix, l.BatchPrefix = have.ReplyPrefix, have.BatchPrefix
-			have.Lane = l
-			continue
-		}
-		sid := s.nextSID
-		s.nextSID++
-		l.ReplyPrefix = s.answers(strconv.Itoa(sid) + ".")
 		l.BatchPrefix = batchPrefix + s.id + "-"
-		s.byName[l.Stream] = sid
-		s.lanes[sid] = newLane(l, s, &s.a.stats)
-		s.w.subscribe(sid, inPrefix+l.Stream+".>")
+		if sid, ok := s.byName[l.Stream]; ok {
+			l.ReplyPrefix = s.lanes[sid].ReplyPrefix
+			s.lanes[sid].Lane = l
+		} else {
+			s.byName[l.Stream] = s.subscribe(inPrefix+l.Stream+".>", &l)
+			s.lanes[s.byName[l.Stream]] = newLane(l, s, &s.a.stats)
+		}
+		s.takeAcks(l)
 	}
 	// The server has worked off what came before when it answers on this connection;
 	// in process that is when the bytes are read.
@@ -401,6 +423,59 @@ func (s *session) take() {
 	default:
 		close(taken)
 	}
+}
+
+// subscribe leads a subject to a new part of the session and tells the lane where that
+// is answered.
+func (s *session) subscribe(subject string, l *Lane) int {
+	sid := s.nextSID
+	s.nextSID++
+	l.ReplyPrefix = s.answers(strconv.Itoa(sid) + ".")
+	s.w.subscribe(sid, subject)
+	return sid
+}
+
+// takeAcks makes the acknowledgements that a lane carries those of its consumer.
+func (s *session) takeAcks(l Lane) {
+	for sid, a := range s.acks {
+		if a.Stream != l.Stream {
+			continue
+		}
+		if a.Consumer == l.Consumer {
+			l.ReplyPrefix = a.ReplyPrefix
+			a.Lane = l
+			return
+		}
+		s.endAcks(sid)
+	}
+	if l.Consumer != "" {
+		sid := s.subscribe(ackInPrefix+l.Stream+"."+l.Consumer+".>", &l)
+		s.acks[sid] = newAcks(l, s, &s.a.stats)
+	}
+}
+
+// end ends a lane. What waits in it goes as it came, and what is under way is answered.
+func (s *session) end(name string) {
+	sid := s.byName[name]
+	s.w.unsubscribe(sid)
+	s.lanes[sid].release()
+	s.lanes[sid].ended = true
+	delete(s.byName, name)
+	for sid, a := range s.acks {
+		if a.Stream == name {
+			s.endAcks(sid)
+		}
+	}
+}
+
+func (s *session) endAcks(sid int) {
+	s.w.unsubscribe(sid)
+	s.acks[sid].releaseAll()
+	delete(s.acks, sid)
+}
+
+func (s *session) request(api string, reply, payload []byte) {
+	s.w.publish(apiPrefix, []byte(api), reply, nil, nil, payload)
 }
 
 func (s *session) forward(subject, reply, fields, header, payload []byte) {

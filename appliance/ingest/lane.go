@@ -49,6 +49,8 @@ type outlet interface {
 	forward(subject, reply, fields, header, payload []byte)
 	// answer publishes to a publisher.
 	answer(reply, header, payload []byte)
+	// request asks the JetStream API.
+	request(api string, reply, payload []byte)
 	// interest reports whether anybody listens to a subject.
 	interest(subject []byte) bool
 	// unheard reports whether surely nobody but the stream listens to a subject.
@@ -107,7 +109,8 @@ type lane struct {
 	open     group
 	batch    *asked // the batch that is being committed
 
-	late []asked // given up waiting for
+	late  []asked // given up waiting for
+	ended bool    // nothing more comes
 
 	// After a batch, the publishers that were answered are likely to be back in a
 	// moment, and one batch with them costs less than another one for them. So the open
@@ -469,6 +472,15 @@ func (l *lane) giveUp(now time.Time) {
 	for len(l.late) > 0 && (now.Sub(l.late[0].at) > memory || len(l.late) > mostWaiting) {
 		l.late = l.late[1:]
 	}
+}
+
+// release passes on everything that waits: the lane ends.
+func (l *lane) release() {
+	l.disband()
+	for i := range l.queue {
+		l.pass(&l.queue[i])
+	}
+	l.queue, l.bytes = nil, 0
 }
 
 // next is when the lane has something to send although nothing arrives; zero for never.

@@ -10,9 +10,14 @@ import (
 // The subjects that lead through ingest. They are outside of what applications use.
 const (
 	ownPrefix    = "_hf."
-	inPrefix     = "_hf.in."  // _hf.in.STREAM.<subject>: from publishers to ingest
-	outPrefix    = "_hf.out." // _hf.out.SECRET.<subject>: from ingest to the stream
-	answerPrefix = "_hf.re."  // answers of the server to ingest
+	inPrefix     = "_hf.in."   // _hf.in.STREAM.<subject>: from publishers to ingest
+	outPrefix    = "_hf.out."  // _hf.out.SECRET.<subject>: from ingest to the stream
+	ackInPrefix  = "_hf.ack."  // _hf.ack.STREAM.CONSUMER.…: acknowledgements from workers to ingest
+	wakePrefix   = "_hf.wake." // answers that nobody wants
+	answerPrefix = "_hf.re."   // answers of the server to ingest
+
+	apiPrefix = "$JS.API."
+	ackPrefix = "$JS.ACK."
 
 	// batchPrefix begins the batch IDs of ingest, which stay in stored messages.
 	batchPrefix = "_hf-"
@@ -31,6 +36,10 @@ func Mappings(secret string, lanes []Lane) []Mapping {
 	for _, l := range lanes {
 		for _, s := range l.Subjects {
 			out = append(out, Mapping{s, inPrefix + l.Stream + "." + destination(s)})
+		}
+		if l.Consumer != "" {
+			of := l.Stream + "." + l.Consumer + ".>"
+			out = append(out, Mapping{ackPrefix + of, ackInPrefix + of})
 		}
 	}
 	return out

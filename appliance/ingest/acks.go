@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ingest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const (
+	// holdFor is how long an acknowledgement is held at most before its prefix is
+	// removed, unless removing takes long: then purgeShare bounds the time spent on it,
+	// one part in so many.
+	holdFor    = 5 * time.Millisecond
+	purgeShare = 4
+	// holdMost is how many are held before they are removed without waiting; of a
+	// consumer with a small max_ack_pending half of that.
+	holdMost = 256
+	// worthHolding is how many must come within holdFor for it to be faster to hold them
+	// than to forward each, and worthPurging how many must be removed at once.
+	worthHolding = 16
+	worthPurging = 8
+	// stragglerAfter is when an acknowledgement with a gap before it goes its own way.
+	stragglerAfter = 50 * time.Millisecond
+	// mostHeld bounds what is remembered of acknowledgements.
+	mostHeld = 100_000
+)
+
+// asking is what the keeper of acknowledgements waits for.
+type asking int
+
+const (
+	nothing  asking = iota
+	stream          // where the stream begins
+	consumer        // whether the consumer is still the one, and how far it is
+	purge
+)
+
+// held is an acknowledgement that the server has not got.
+type held struct {
+	subject []byte
+	reply   []byte
+	at      time.Time
+}
+
+// acks keeps the acknowledgements of the only consumer of a work queue, which has no
+// filter, and removes a complete prefix of acknowledged messages with one purge, where
+// the server would remove each with a sync of its own. docs/adr/0008 has the rules.
+// What is held is lost with the connection; its messages are delivered again.
+type acks struct {
+	Lane
+	out outlet
+
+	// next is the first sequence that is not known to be gone; 0 while nobody has asked.
+	next   uint64
+	held   map[uint64]held
+	passed map[uint64]bool // forwarded: acknowledged, and soon gone
+	nakked map[uint64]bool // to be delivered again: a purge would make them wait
+	since  time.Time       // something has been held
+	urgent bool            // somebody waits for the answer to an acknowledgement
+
+	// holding is true as long as enough come to make it worth it.
+	holding bool
+	window  time.Time
+	inside  int // how many came in the window
+
+	// stuck is true while next does not come: then nothing is gained by holding.
+	stuck  bool
+	looked time.Time
+
+	asks  asking
+	token uint64
+	asked time.Time
+	end   uint64        // of the purge under way
+	rest  time.Duration // between purges
+
+	created string // of the consumer
+	pending int    // as the consumer said: delivered and not acknowledged,
+	most    int    // and the most that it may have; 0 while not known
+
+	stats *Stats
+}
+
+func newAcks(l Lane, out outlet, stats *Stats) *acks {
+	return &acks{
+		Lane: l, out: out, rest: holdFor, stats: stats,
+		held: make(map[uint64]held), passed: make(map[uint64]bool), nakked: make(map[uint64]bool),
+	}
+}
+
+// push takes in an acknowledgement. f.subject is "STREAM.CONSUMER.deliveries.sequence.…".
+func (a *acks) push(f frame, now time.Time) {
+	seq, ok := sequenceOf(f.subject)
+	subject := append([]byte(ackPrefix), f.subject...)
+	plain := len(f.payload) == 0 || bytes.Equal(f.payload, []byte("+ACK")) || bytes.Equal(f.payload, []byte("+OK"))
+	if !ok || len(f.header) > 0 || len(a.held)+len(a.passed)+len(a.nakked) > mostHeld {
+		a.forward(subject, f)
+		return
+	}
+	switch {
+	case plain:
+		delete(a.nakked, seq)
+		a.count(now)
+		if a.holding && a.next != 0 && seq >= a.next && (!a.stuck || seq == a.next) {
+			if len(a.held) == 0 {
+				a.since = now
+			}
+			a.held[seq] = held{subject, f.reply, now}
+			a.urgent = a.urgent || len(f.reply) > 0
+			return
+		}
+		a.passed[seq] = true
+	case bytes.HasPrefix(f.payload, []byte("-NAK")):
+		a.nakked[seq] = true
+	case bytes.HasPrefix(f.payload, []byte("+TERM")), bytes.HasPrefix(f.payload, []byte("+NXT")):
+		delete(a.nakked, seq)
+		a.passed[seq] = true
+	}
+	a.forward(subject, f)
+}
+
+// count finds out whether it is worth holding acknowledgements.
+func (a *acks) count(now time.Time) {
+	if now.Sub(a.window) > holdFor {
+		a.holding = a.inside >= worthHolding && now.Sub(a.window) < 2*holdFor && (a.most == 0 || a.most >= 4*worthHolding)
+		a.window, a.inside = now, 0
+	}
+	a.inside++
+	if a.inside >= worthHolding && (a.most == 0 || a.most >= 4*worthHolding) {
+		a.holding = true
+	}
+}
+
+// sequenceOf returns the stream sequence in "STREAM.CONSUMER.deliveries.sequence.…".
+func sequenceOf(subject []byte) (uint64, bool) {
+	for range 3 {
+		_, rest, ok := bytes.Cut(subject, []byte("."))
+		if !ok {
+			return 0, false
+		}
+		subject = rest
+	}
+	text, _, _ := bytes.Cut(subject, []byte("."))
+	seq, err := strconv.ParseUint(string(text), 10, 64)
+	return seq, err == nil && seq > 0
+}
+
+func (a *acks) forward(subject []byte, f frame) {
+	a.stats.AcksAlone.Add(1)
+	a.out.forward(subject, f.reply, nil, f.header, f.payload)
+}
+
+// release forwards an acknowledgement that was held.
+func (a *acks) release(seq uint64) {
+	h := a.held[seq]
+	delete(a.held, seq)
+	a.passed[seq] = true
+	a.stats.AcksAlone.Add(1)
+	a.out.forward(h.subject, h.reply, nil, nil, nil)
+}
+
+// releaseAll forwards everything that is held: the server knows best.
+func (a *acks) releaseAll() {
+	for seq := range a.held {
+		a.release(seq)
+	}
+	a.urgent = false
+}
+
+// pump sends what can be sent now.
+func (a *acks) pump(now time.Time) {
+	if a.asks != nothing {
+		if now.Sub(a.asked) < patience {
+			return
+		}
+		a.forget()
+	}
+	if a.next == 0 {
+		if a.holding {
+			a.ask(stream, now)
+		}
+		return
+	}
+	for seq, h := range a.held {
+		if now.Sub(h.at) >= stragglerAfter+a.rest && seq != a.next {
+			a.release(seq)
+			a.stuck = true
+		}
+	}
+	end, own := a.prefix()
+	most := holdMost
+	if a.most > 0 {
+		most = min(most, a.most/2)
+	}
+	switch {
+	case end == a.next:
+		if a.stuck && now.Sub(a.looked) > stragglerAfter {
+			a.ask(stream, now)
+		}
+	case own == 0:
+		a.advance(end)
+	case own < most && !a.urgent && now.Before(a.since.Add(a.rest)):
+	case own < worthPurging || len(a.nakked) > 0:
+		for seq := a.next; seq < end; seq++ {
+			if _, ok := a.held[seq]; ok {
+				a.release(seq)
+			}
+		}
+		a.advance(end)
+	default:
+		a.ask(consumer, now)
+	}
+}
+
+// prefix ends before the first message that nobody acknowledged; own of it are held.
+func (a *acks) prefix() (end uint64, own int) {
+	for end = a.next; ; end++ {
+		if _, ok := a.held[end]; ok {
+			own++
+		} else if !a.passed[end] {
+			return end, own
+		}
+	}
+}
+
+// advance forgets what lies before to.
+func (a *acks) advance(to uint64) {
+	if to <= a.next {
+		return
+	}
+	for _, m := range []map[uint64]bool{a.passed, a.nakked} {
+		for seq := range m {
+			if seq < to {
+				delete(m, seq)
+			}
+		}
+	}
+	for seq := range a.held {
+		if seq < to {
+			delete(a.held, seq)
+		}
+	}
+	a.next, a.stuck = to, false
+	a.urgent = false
+	for _, h := range a.held {
+		a.urgent = a.urgent || len(h.reply) > 0
+		if h.at.After(a.since) && len(a.held) > 0 {
+			a.since = h.at
+		}
+	}
+}
+
+// forget drops what is known and hands everything over.
+func (a *acks) forget() {
+	a.asks = nothing
+	a.releaseAll()
+	a.next, a.created, a.most = 0, "", 0
+	a.holding, a.stuck = false, false
+	clear(a.passed)
+}
+
+func (a *acks) ask(what asking, now time.Time) {
+	a.asks, a.asked = what, now
+	a.token++
+	reply := strconv.AppendUint(append([]byte(nil), a.ReplyPrefix...), a.token, 10)
+	switch what {
+	case stream:
+		a.looked = now
+		a.out.request("STREAM.INFO."+a.Stream, reply, nil)
+	case consumer:
+		a.out.request("CONSUMER.INFO."+a.Stream+"."+a.Consumer, reply, nil)
+	case purge:
+		body := fmt.Appendf(nil, `{"seq":%d}`, a.end)
+		if a.PurgeFilter != "" {
+			body = fmt.Appendf(nil, `{"filter":%q,"seq":%d}`, a.PurgeFilter, a.end)
+		}
+		a.out.request("STREAM.PURGE."+a.Stream, reply, body)
+	}
+}
+
+// answered takes in the server's answer to what was asked.
+func (a *acks) answered(token uint64, f frame, now time.Time) {
+	if token != a.token || a.asks == nothing {
+		return
+	}
+	what := a.asks
+	a.asks = nothing
+	var r struct {
+		Error   *struct{} `json:"error"`
+		Success bool      `json:"success"`
+		Created string    `json:"created"`
+		State   struct {
+			First uint64 `json:"first_seq"`
+		} `json:"state"`
+		Delivered struct {
+			Stream uint64 `json:"stream_seq"`
+		} `json:"delivered"`
+		Pending int `json:"num_ack_pending"`
+		Config  struct {
+			MaxAckPending int `json:"max_ack_pending"`
+		} `json:"config"`
+	}
+	if err := json.Unmarshal(f.payload, &r); err != nil || r.Error != nil {
+		a.forget()
+		return
+	}
+	switch what {
+	case stream:
+		if a.next == 0 {
+			a.next = max(r.State.First, 1)
+			return
+		}
+		a.advance(r.State.First)
+	case consumer:
+		a.confirmed(r.Created, r.Delivered.Stream, r.Pending, r.Config.MaxAckPending, now)
+	case purge:
+		if !r.Success {
+			a.forget()
+			return
+		}
+		a.purged(now)
+	}
+}
+
+// confirmed removes the prefix, if the consumer is still the one that the
+// acknowledgements are of: a stream that was made again has the same sequences.
+func (a *acks) confirmed(created string, delivered uint64, pending, most int, now time.Time) {
+	if a.created == "" {
+		a.created = created
+	}
+	if created != a.created {
+		a.forget()
+		return
+	}
+	a.pending, a.most = pending, most
+	end, own := a.prefix()
+	end = min(end, delivered+1)
+	if own == 0 || end <= a.next || len(a.nakked) > 0 {
+		// What was not delivered can't be acknowledged: the server's to judge.
+		a.releaseAll()
+		return
+	}
+	a.end = end
+	a.ask(purge, now)
+}
+
+func (a *acks) purged(now time.Time) {
+	a.stats.Purges.Add(1)
+	for seq, h := range a.held {
+		if seq >= a.end {
+			continue
+		}
+		a.stats.AcksGrouped.Add(1)
+		if len(h.reply) > 0 {
+			a.out.answer(h.reply, nil, nil)
+		}
+	}
+	a.advance(a.end)
+	a.rest = max(holdFor, purgeShare*now.Sub(a.asked))
+	// A consumer that max_ack_pending has stopped does not notice a purge. A request that
+	// no message fits wakes it and takes none.
+	if a.most > 0 && a.pending >= a.most/2 {
+		a.out.request("CONSUMER.MSG.NEXT."+a.Stream+"."+a.Consumer, []byte(wakePrefix+a.Stream), []byte(`{"batch":1,"max_bytes":1,"expires":1000000}`))
+	}
+}
+
+// due is when acks has something to send although nothing arrives; zero for never.
+func (a *acks) due() time.Time {
+	if a.asks != nothing || len(a.held) == 0 {
+		return time.Time{}
+	}
+	return a.since.Add(a.rest)
+}
+
+func (a *acks) busy() bool {
+	return len(a.held) > 0 || a.asks != nothing || a.holding && a.next == 0 || a.stuck
+}
