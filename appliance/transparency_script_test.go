@@ -25,7 +25,7 @@ const (
 	// absence is how long an answer that must not come is waited for.
 	absence = 60 * time.Millisecond
 	// due is how long answers are waited for, some of which the server does not give.
-	due = 2 * time.Second
+	due = 10 * time.Second
 	// fillers stand between two steps of a script that is sent in one go.
 	fillers = 12
 )
@@ -280,7 +280,7 @@ func (p *player) run(t *testing.T, admin, crowdConn *nats.Conn) (out played, gro
 	if err != nil {
 		return out, 0, err
 	}
-	p.send(step{to: "fill.end", header: p.b.filler, want: "none"})
+	p.end(admin)
 	if p.b.watched(p.how) {
 		out.Seen = p.look(seen)
 	}
@@ -308,6 +308,28 @@ func (p *player) run(t *testing.T, admin, crowdConn *nats.Conn) (out played, gro
 		out.State = fmt.Sprintf("messages %d, first %d, last %d, deleted %d, subjects %d", state.Msgs, state.FirstSeq, state.LastSeq, state.NumDeleted, state.NumSubjects)
 	}
 	return out, grouped, nil
+}
+
+// end publishes the message that ends every script, and waits until the stream has got
+// it, and with it all that came before.
+func (p *player) end(admin *nats.Conn) {
+	number := p.send(step{to: "fill.end", header: p.b.filler, want: "none"})
+	_ = waitFor(due, func() error {
+		p.mu.Lock()
+		answered := len(p.got[number]) > 0
+		p.mu.Unlock()
+		if answered {
+			return nil
+		}
+		var got struct {
+			Message *written `json:"message"`
+		}
+		err := call(admin, "STREAM.MSG.GET."+p.stream, map[string]string{"last_by_subj": p.subject("fill.end")}, &got)
+		if err != nil || got.Message == nil {
+			return errStill
+		}
+		return nil
+	})
 }
 
 func isFiller(subject string) bool {
@@ -349,9 +371,32 @@ func (p *player) withCrowd(nc *nats.Conn) (steps, between []string, err error) {
 	}
 	begun.Wait()
 	steps, between, err = p.play()
+	if p.side.grouped && p.b.ungrouped == "" {
+		// Whether messages go together is for the node to decide, by what it measures; on
+		// a busy machine that takes a while.
+		_ = waitFor(patience, func() error {
+			return p.seeGroup(nc)
+		})
+	}
 	close(stop)
 	all.Wait()
 	return steps, between, err
+}
+
+// seeGroup looks whether a message of the crowd came in a group just now.
+func (p *player) seeGroup(nc *nats.Conn) error {
+	for i := range crowd {
+		var got struct {
+			Message *written `json:"message"`
+		}
+		if err := call(nc, "STREAM.MSG.GET."+p.stream, map[string]string{"last_by_subj": p.subject(fmt.Sprintf("fill.%d", i))}, &got); err != nil {
+			return err
+		}
+		if got.Message != nil && got.Message.grouped() {
+			return nil
+		}
+	}
+	return errStill
 }
 
 // look returns what a core subscriber saw, up to the message that ends every script.
