@@ -5,6 +5,7 @@ package appliance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"runtime"
@@ -49,6 +50,7 @@ func (a *Appliance) openIngest() error {
 func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 	routes := make(map[string][]identity.Mapping)
 	wanted := make(map[string][]ingest.Lane)
+	var errs []error
 	for _, account := range slices.Sorted(maps.Keys(cfg.Accounts)) {
 		lanes := a.lanes(cfg, account)
 		if len(lanes) == 0 {
@@ -58,35 +60,45 @@ func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 		if err != nil {
 			return err
 		}
+		// Those that end stay until nothing is led to them any more.
+		if err := a.carry(ctx, account, secret, union(lanes, a.grouped[account])); err != nil {
+			errs = append(errs, err) // nothing must be led where nobody takes it
+			continue
+		}
 		for _, m := range ingest.Mappings(secret, lanes) {
 			routes[account] = append(routes[account], identity.Mapping(m))
 		}
 		wanted[account] = lanes
-		// Those that end stay until nothing is led to them any more.
-		if err := a.ingest.Set(ctx, account, secret, union(lanes, a.grouped[account])); err != nil {
-			return err
-		}
 	}
 	changed, err := a.identity.Route(routes)
+	if err == nil && changed {
+		err = a.publishIdentity(ctx)
+	}
 	if err != nil {
-		return err
+		return errors.Join(append(errs, err)...) // the lanes of before go on, too
 	}
-	if changed {
-		if err := a.publishIdentity(ctx); err != nil {
-			return err
-		}
-	}
-	var errs []error
 	for account := range a.grouped {
 		if len(wanted[account]) == 0 {
-			errs = append(errs, a.ingest.Set(ctx, account, "", nil))
+			errs = append(errs, a.carry(ctx, account, "", nil))
 		}
 	}
 	for account, lanes := range wanted {
-		errs = append(errs, a.ingest.Set(ctx, account, "", lanes))
+		errs = append(errs, a.carry(ctx, account, "", lanes))
 	}
 	a.grouped = wanted
 	return errors.Join(errs...)
+}
+
+// carryWithin bounds how long an account may take to connect in process.
+const carryWithin = 10 * time.Second
+
+func (a *Appliance) carry(ctx context.Context, account, secret string, lanes []ingest.Lane) error {
+	ctx, cancel := context.WithTimeout(ctx, carryWithin)
+	defer cancel()
+	if err := a.ingest.Set(ctx, account, secret, lanes); err != nil {
+		return fmt.Errorf("group commit in account %q: %w", account, err)
+	}
+	return nil
 }
 
 // lanes are the streams of an account whose messages are grouped.
