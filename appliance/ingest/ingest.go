@@ -43,9 +43,10 @@ type Lane struct {
 	Consumer    string
 	PurgeFilter string
 
-	// ReplyPrefix and BatchPrefix are set by ingest.
+	// ReplyPrefix, BatchPrefix and Room, the bytes that may wait, are set by ingest.
 	ReplyPrefix string
 	BatchPrefix string
+	Room        int
 }
 
 // Stats counts what went through an account, since the start.

@@ -15,10 +15,12 @@ const (
 	// of the staging area.
 	mostGrouped = 1000
 	mostBytes   = 4 << 20
-	// mostWaiting and mostWaitingBytes bound what waits in a lane; more is refused
-	// with the answer that the server gives when its own queue is full.
+	// mostWaiting bounds what waits in a lane, and mostWaitingBytes what waits in all
+	// lanes of an account; more is refused with the answer that the server gives when its
+	// own queue is full. leastRoom is what each lane has of it anyway.
 	mostWaiting      = 100_000
 	mostWaitingBytes = 64 << 20
+	leastRoom        = 4 << 20
 	// patience is how long a lane waits for the server before it goes on without an
 	// answer. An answer that comes later still reaches its publisher, for as long as
 	// memory.
@@ -120,7 +122,7 @@ func newLane(l Lane, out outlet, stats *Stats) *lane {
 
 // push takes in a message for the stream.
 func (l *lane) push(f frame, now time.Time) {
-	if len(l.queue) >= mostWaiting || l.bytes+f.size() > mostWaitingBytes {
+	if len(l.queue) >= mostWaiting || l.bytes+f.size() > l.Room {
 		l.stats.Refused.Add(1)
 		if len(f.reply) > 0 {
 			l.out.answer(f.reply, nil, l.tooMany())

@@ -186,6 +186,7 @@ func (s *session) take() {
 	}
 	for _, l := range wanted {
 		l.MaxPayload = s.info.MaxPayload
+		l.Room = max(mostWaitingBytes/len(wanted), leastRoom)
 		l.BatchPrefix = batchPrefix + s.id + "-"
 		if sid, ok := s.byName[l.Stream]; ok {
 			l.ReplyPrefix = s.lanes[sid].ReplyPrefix
