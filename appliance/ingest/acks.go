@@ -112,14 +112,21 @@ func (a *acks) push(f frame, now time.Time) {
 			a.urgent = a.urgent || len(f.reply) > 0
 			return
 		}
-		a.passed[seq] = true
+		a.pass(seq)
 	case bytes.HasPrefix(f.payload, []byte("-NAK")):
 		a.nakked[seq] = true
 	case bytes.HasPrefix(f.payload, []byte("+TERM")), bytes.HasPrefix(f.payload, []byte("+NXT")):
 		delete(a.nakked, seq)
-		a.passed[seq] = true
+		a.pass(seq)
 	}
 	a.forward(subject, f)
+}
+
+// pass remembers that an acknowledgement was forwarded, as long as that matters.
+func (a *acks) pass(seq uint64) {
+	if a.holding || a.next != 0 {
+		a.passed[seq] = true
+	}
 }
 
 // count finds out whether it is worth holding acknowledgements.
@@ -178,10 +185,15 @@ func (a *acks) pump(now time.Time) {
 		}
 		a.forget()
 	}
-	if a.next == 0 {
-		if a.holding {
-			a.ask(stream, now)
-		}
+	switch {
+	case a.next == 0 && a.holding:
+		a.ask(stream, now)
+		return
+	case a.next == 0:
+		return
+	case !a.holding && len(a.held) == 0:
+		a.next, a.stuck = 0, false
+		clear(a.passed)
 		return
 	}
 	for seq, h := range a.held {
@@ -310,8 +322,7 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 	switch what {
 	case stream:
 		if a.next == 0 {
-			a.next = max(r.State.First, 1)
-			return
+			a.next = 1 // so that what lies before is forgotten
 		}
 		a.advance(r.State.First)
 	case consumer:
