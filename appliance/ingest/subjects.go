@@ -3,6 +3,7 @@
 package ingest
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -11,6 +12,7 @@ import (
 const (
 	ownPrefix    = "_hf."
 	inPrefix     = "_hf.in."  // _hf.in.STREAM.<subject>: from publishers to ingest
+	ackPrefix    = "_hf.ack." // _hf.ack.<rest>: from workers to ingest, for $JS.ACK.<rest>
 	outPrefix    = "_hf.out." // _hf.out.SECRET.<subject>: from ingest to the stream
 	answerPrefix = "_hf.re."  // answers of the server to ingest
 
@@ -48,3 +50,20 @@ func destination(subject string) string {
 	}
 	return strings.Join(tokens, ".")
 }
+
+// AsPublished returns a text, or a subject, with the subjects that clients used in place
+// of those that mappings led them to. What a user may not publish, the server tells of
+// by the latter.
+func AsPublished(text string) string {
+	if !strings.Contains(text, ownPrefix) {
+		return text
+	}
+	text = ledIn.ReplaceAllString(text, "$1")
+	return ledAck.ReplaceAllString(text, "${1}$$JS.ACK.")
+}
+
+// A subject stands at the begin, after a blank, or in quotation marks or brackets.
+var (
+	ledIn  = regexp.MustCompile("(^|[\\s\"'`(\\[])" + regexp.QuoteMeta(inPrefix) + `[^\s.]+\.`)
+	ledAck = regexp.MustCompile("(^|[\\s\"'`(\\[])" + regexp.QuoteMeta(ackPrefix))
+)
