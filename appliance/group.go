@@ -77,6 +77,18 @@ func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 	return err
 }
 
+// leadStraight leads messages to their streams when nothing could be decided since the
+// start, as with a stale configuration: the mappings of the run before are in the
+// accounts' tokens, and nobody is there whom they lead to.
+func (a *Appliance) leadStraight(ctx context.Context) error {
+	a.applying.Lock()
+	defer a.applying.Unlock()
+	if a.decisions() != nil {
+		return nil
+	}
+	return a.lead(ctx, nil)
+}
+
 // lead makes accounts' mappings, and what ingest carries, what was decided.
 func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) error {
 	routes := make(map[string][]identity.Mapping)

@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -194,6 +195,37 @@ func TestGroupCommitTellsWhatChanged(t *testing.T) {
 		if got := r.groupStatus("shop", stream, true); got != want {
 			t.Errorf("%s: got %+v, want %+v", stream, got, want)
 		}
+	}
+	r.stop(t)
+}
+
+// The mappings of the run before are still there when a configuration is not applied.
+func TestPublishersReachStreamsThoughTheConfigurationIsStale(t *testing.T) {
+	home := t.TempDir()
+	before := withStreams(groupedStream, offStream)
+	for _, text := range []string{before, withStreams(groupedStream, offStream, `LATER: {subjects: ["later"], max_bytes: 1MiB}`)} {
+		r := run(t, open(t, options(t, home, text, &logged{}))).waitReady(t)
+		if _, err := r.jetStream(t).Publish(t.Context(), "orders.new", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		r.stop(t)
+	}
+	l := &logged{}
+	r := run(t, open(t, options(t, home, before, l)))
+	eventually(t, func() error {
+		if r.Addresses()["client"] == "" {
+			return errors.New("got no client port, want it open")
+		}
+		return nil
+	})
+	if l.count("configuration not applied") != 1 {
+		t.Errorf("got log %q, want that the configuration was not applied", l.msgs)
+	}
+	if _, err := r.jetStream(t).Publish(t.Context(), "orders.new", []byte("x")); err != nil {
+		t.Errorf("got %v, want the message stored", err)
+	}
+	if got, want := r.groupStatus("shop", "ORDERS", true), (admin.GroupCommit{Reason: "not applied yet"}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	r.stop(t)
 }
