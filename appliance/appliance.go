@@ -101,6 +101,8 @@ type Appliance struct {
 	plan       bootstrap.Plan    // what stands between the server and the configuration
 	compared   time.Time         // when plan was made
 	report     *bootstrap.Report // of the latest apply; nil before the first
+	// groups is what was decided of group commit, by account; nil before the first apply.
+	groups map[string][]decision
 	// stale is why the configuration was not applied: a newer one was. Else nil.
 	stale error
 	// changing is who is applying a configuration now; "" for nobody.
@@ -213,7 +215,7 @@ func (a *Appliance) openEngine() error {
 	limit := a.opts.Config.Storage.Limit.Of(int64(vol.Total))
 	a.memLimit = limitMemory(a.log)
 	a.engine, err = engine.New(
-		a.engineSettings(limit), engine.Names{Account: a.accountName, User: a.userName}, a.log)
+		a.engineSettings(limit), engine.Names{Account: a.accountName, User: a.userName, Subjects: ingest.AsPublished}, a.log)
 	if err != nil {
 		return err
 	}

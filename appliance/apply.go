@@ -32,6 +32,7 @@ const (
 // consent. What can't be done now is tried again by wait; only an error in accounts
 // and users is returned.
 func (a *Appliance) apply(ctx context.Context, by string) error {
+	whole := ctx
 	if by == byStart {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, startLimit)
@@ -58,6 +59,9 @@ func (a *Appliance) apply(ctx context.Context, by string) error {
 		return wrong.error
 	}
 	a.tellNotApplied(err)
+	if err := a.leadStraight(whole); err != nil && whole.Err() == nil {
+		a.log.Error("messages are led to group commit, which does not run, and can't be published", keyErr, err, keyFix, "restart the node")
+	}
 	a.tellApplied(out.report, first)
 	return nil
 }

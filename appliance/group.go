@@ -44,15 +44,58 @@ func (a *Appliance) openIngest() error {
 	return nil
 }
 
+// decision says whether the messages of a declared stream go through group commit.
+type decision struct {
+	lane ingest.Lane
+	on   bool
+	why  string // not
+}
+
 // group leads the messages of the declared streams through group commit, where it is
 // wanted, and no others. It is called with the accounts known to the server and the
 // streams made. What is not grouped is as durable, and slower.
 func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
+	decided := make(map[string][]decision, len(cfg.Accounts))
+	for account := range cfg.Accounts {
+		decided[account] = decideGroups(cfg, account, runtime.GOOS, a.flush)
+	}
+	err := a.lead(ctx, decided)
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		for account, list := range decided {
+			for i := range list {
+				g := &list[i]
+				if g.on && !carries(a.grouped[account], g.lane.Stream) {
+					g.on, g.why = false, "not brought up to date: "+err.Error()
+				}
+			}
+		}
+	}
+	a.tellGrouped(decided)
+	return err
+}
+
+// leadStraight leads messages to their streams when nothing could be decided since the
+// start, as with a stale configuration: the mappings of the run before are in the
+// accounts' tokens, and nobody is there whom they lead to.
+func (a *Appliance) leadStraight(ctx context.Context) error {
+	a.applying.Lock()
+	defer a.applying.Unlock()
+	if a.decisions() != nil {
+		return nil
+	}
+	return a.lead(ctx, nil)
+}
+
+// lead makes accounts' mappings, and what ingest carries, what was decided.
+func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) error {
 	routes := make(map[string][]identity.Mapping)
 	wanted := make(map[string][]ingest.Lane)
 	var errs []error
-	for _, account := range slices.Sorted(maps.Keys(cfg.Accounts)) {
-		lanes := a.lanes(cfg, account)
+	for _, account := range slices.Sorted(maps.Keys(decided)) {
+		lanes := a.lanes(account, decided[account])
 		if len(lanes) == 0 {
 			continue
 		}
@@ -101,43 +144,67 @@ func (a *Appliance) carry(ctx context.Context, account, secret string, lanes []i
 	return nil
 }
 
-// lanes are the streams of an account whose messages are grouped.
-func (a *Appliance) lanes(cfg *config.Config, account string) []ingest.Lane {
-	var lanes []ingest.Lane
+// decideGroups says of each declared stream of an account, by name, whether its
+// messages are grouped, on a platform and a disk that takes flush to make one durable.
+func decideGroups(cfg *config.Config, account, platform string, flush time.Duration) []decision {
+	var out []decision
 	mapped := 0
 	for _, name := range slices.Sorted(maps.Keys(cfg.Accounts[account].Streams)) {
 		s := cfg.Accounts[account].Streams[name]
-		mode := cfg.GroupCommit(account, name)
 		subjects := texts(s.Captured(name))
-		mapped += len(subjects)
-		if mode == config.GroupOff || mode == config.GroupAuto && (!a.groupingPays() || mapped > mostMapped) {
+		g := decision{lane: ingest.Lane{Stream: name, Subjects: subjects, MaxMsgSize: math.MaxInt, OwnBatches: s.AllowAtomic != nil}}
+		if s.MaxMsgSize != nil && *s.MaxMsgSize > 0 {
+			g.lane.MaxMsgSize = int(*s.MaxMsgSize)
+		}
+		if g.lane.Consumer = cfg.GroupedConsumer(account, name); len(subjects) == 1 && s.SubjectTransform == nil {
+			g.lane.PurgeFilter = subjects[0]
+		}
+		mode, why := cfg.GroupCommit(account, name)
+		switch {
+		case mode == config.GroupOff:
+			g.why = why
+		case mode == config.GroupOn:
+		case platform != "linux":
+			g.why = "not on this platform, unless group_commit is on"
+		case flush < leastFlush:
+			g.why = "flushes take " + shortDuration(flush) + ": no gain"
+		case mapped+len(subjects) > mostMapped:
+			g.why = fmt.Sprintf("it would be for more than %d subjects of the account", mostMapped)
+		}
+		if g.on = g.why == ""; g.on {
+			mapped += len(subjects)
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// lanes are those of the streams of an account whose messages are grouped.
+func (a *Appliance) lanes(account string, decided []decision) []ingest.Lane {
+	var lanes []ingest.Lane
+	for _, g := range decided {
+		if !g.on {
 			continue
 		}
-		l := ingest.Lane{Stream: name, Subjects: subjects, MaxMsgSize: math.MaxInt, OwnBatches: s.AllowAtomic != nil}
-		if l.Consumer = cfg.GroupedConsumer(account, name); len(subjects) == 1 && s.SubjectTransform == nil {
-			l.PurgeFilter = subjects[0]
-		}
-		if s.MaxMsgSize != nil && *s.MaxMsgSize > 0 {
-			l.MaxMsgSize = int(*s.MaxMsgSize)
-		}
-		if !l.OwnBatches {
+		if !g.lane.OwnBatches {
 			key, _ := a.identity.PublicKey(account)
-			if err := a.engine.StageInMemory(key, name); err != nil {
-				a.log.Debug("batches are staged on disk", keyStream, name, keyErr, err)
+			if err := a.engine.StageInMemory(key, g.lane.Stream); err != nil {
+				a.log.Debug("batches are staged on disk", keyStream, g.lane.Stream, keyErr, err)
 			}
 		}
-		lanes = append(lanes, l)
+		lanes = append(lanes, g.lane)
 	}
 	return lanes
 }
 
-// groupingPays reports whether auto means on, here.
-func (a *Appliance) groupingPays() bool { return runtime.GOOS == "linux" && a.flush >= leastFlush }
+func carries(lanes []ingest.Lane, stream string) bool {
+	return slices.ContainsFunc(lanes, func(l ingest.Lane) bool { return l.Stream == stream })
+}
 
 func union(a, b []ingest.Lane) []ingest.Lane {
 	out := slices.Clone(a)
 	for _, l := range b {
-		if !slices.ContainsFunc(a, func(have ingest.Lane) bool { return have.Stream == l.Stream }) {
+		if !carries(a, l.Stream) {
 			out = append(out, l)
 		}
 	}

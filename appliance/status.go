@@ -115,7 +115,7 @@ func (a *Appliance) addStorage(s *admin.Status) {
 	if vol, err := a.dir.Volume(); err == nil {
 		s.Storage.VolumeTotal, s.Storage.VolumeFree, s.Storage.FileSystem = int64(vol.Total), int64(vol.Free), vol.FSType
 	}
-	s.Storage.Limit = a.storeLimit
+	s.Storage.Limit, s.Storage.FlushSeconds = a.storeLimit, a.flush.Seconds()
 	st, err := a.engine.Stats()
 	if err != nil {
 		return // the engine is not up yet, or down already
@@ -146,12 +146,12 @@ func (a *Appliance) addSecurity(s *admin.Status) {
 
 func (a *Appliance) accountStatus(ctx context.Context, name string, have bootstrap.ObservedAccount) admin.AccountStatus {
 	declared, inFile := a.config().Accounts[name]
-	out := admin.AccountStatus{Name: name, InFile: inFile, Unavailable: have.Unavailable, Streams: []admin.StreamStatus{}}
+	out := admin.AccountStatus{Name: name, InFile: inFile, Unavailable: have.Unavailable, Streams: []admin.StreamStatus{}, GroupCommit: a.groupCounters(name)}
 	for _, sn := range slices.Sorted(maps.Keys(have.Streams)) {
 		o := have.Streams[sn]
 		ds, streamInFile := declared.Streams[sn]
 		s := streamStatus(sn, o)
-		s.InFile = streamInFile
+		s.InFile, s.GroupCommit = streamInFile, a.groupStatus(name, sn, streamInFile)
 		for _, cn := range slices.Sorted(maps.Keys(o.Consumers)) {
 			c := a.consumerStatus(ctx, name, sn, cn, o.Consumers[cn])
 			_, c.InFile = ds.Consumers[cn]

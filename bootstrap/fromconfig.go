@@ -38,7 +38,7 @@ func streamFrom(cfg *config.Config, account, name string, declared config.Stream
 		Defaults: map[string]any{"storage": "file", "discard": "new", "num_replicas": autoReplicas(nodes)},
 	}
 	replace(s.Set, "num_replicas", nodes)
-	if cfg.GroupCommit(account, name) != config.GroupOff {
+	if mode, _ := cfg.GroupCommit(account, name); mode != config.GroupOff {
 		s.Set["allow_atomic"] = true // how messages are handed over together
 	}
 	s.Fields = positions(cfg, at, s.Set)

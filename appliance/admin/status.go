@@ -107,6 +107,8 @@ type Storage struct {
 	VolumeTotal int64  `json:"volume_total_bytes"`
 	VolumeFree  int64  `json:"volume_free_bytes"`
 	FileSystem  string `json:"file_system"`
+	// FlushSeconds is how long the volume took at the start to make a message durable.
+	FlushSeconds float64 `json:"flush_seconds"`
 	// MemoryUsed and MemoryLimit are those of memory streams.
 	MemoryUsed  int64 `json:"memory_used_bytes"`
 	MemoryLimit int64 `json:"memory_limit_bytes"`
@@ -139,6 +141,24 @@ type AccountStatus struct {
 	// Unavailable says why nothing is known about the account's streams.
 	Unavailable string         `json:"unavailable,omitempty"`
 	Streams     []StreamStatus `json:"streams"`
+	// GroupCommit counts since the start; absent when no stream has it.
+	GroupCommit *GroupCounters `json:"group_commit,omitempty"`
+}
+
+// GroupCommit says whether the messages of a stream are made durable together.
+type GroupCommit struct {
+	On     bool   `json:"on"`
+	Reason string `json:"reason,omitempty"` // why not
+}
+
+// GroupCounters count what went through group commit.
+type GroupCounters struct {
+	Alone      uint64 `json:"alone"`      // messages that went by themselves
+	Grouped    uint64 `json:"grouped"`    // messages that went in batches
+	Batches    uint64 `json:"batches"`    // batches that were stored
+	Fallbacks  uint64 `json:"fallbacks"`  // batches that the server refused; their messages went by themselves then
+	Refused    uint64 `json:"refused"`    // messages refused because too many waited
+	Unanswered uint64 `json:"unanswered"` // batches and messages that the server did not answer in time
 }
 
 // StreamStatus is a stream. Limits are -1 where there is none.
@@ -157,6 +177,7 @@ type StreamStatus struct {
 	FirstSeq    uint64           `json:"first_seq"`
 	LastSeq     uint64           `json:"last_seq"`
 	LostMsgs    int              `json:"lost_msgs,omitempty"` // unreadable after damage
+	GroupCommit GroupCommit      `json:"group_commit"`
 	Unavailable string           `json:"unavailable,omitempty"`
 	Consumers   []ConsumerStatus `json:"consumers"`
 }

@@ -36,11 +36,16 @@ func (c *checker) users(at path, a Account) {
 	}
 }
 
-// literalPermissions refuses subjects in which the server would replace something.
+// literalPermissions refuses subjects in which the server would replace something, and
+// those that follow from other permissions: identity takes them away again, and a user
+// who had no others would be left with none, which to the server means all.
 func (c *checker) literalPermissions(p path, subjects []Subject) {
 	for i, s := range subjects {
 		if strings.Contains(string(s), template) {
 			c.fail(diag.CodeValue, p.with(item(i)), fmt.Sprintf("%q has {{, which the server would replace in a permission", s), "write the subject out, or a * for the token")
+		}
+		if strings.HasPrefix(string(s), "_hf.") {
+			c.fail(diag.CodeValue, p.with(item(i)), fmt.Sprintf("%q is a subject that the node needs for itself", s), "name the subject that clients use: where messages are led follows from it")
 		}
 	}
 }

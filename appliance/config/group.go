@@ -16,15 +16,17 @@ const (
 	GroupOff  = "off"
 )
 
-// GroupCommit returns how the messages of a stream are committed: GroupOff also where
-// it is not possible or means nothing.
-func (c *Config) GroupCommit(account, name string) string {
+// GroupCommit returns how the messages of a declared stream are committed: GroupOff
+// also where it is not possible or means nothing. why is the reason of GroupOff.
+func (c *Config) GroupCommit(account, name string) (mode, why string) {
 	s := c.Accounts[account].Streams[name]
-	mode := or(s.GroupCommit, GroupAuto)
-	if key, _ := s.notGrouped(c, name); key != "" {
-		return GroupOff
+	if key, why := s.notGrouped(c, name); key != "" {
+		return GroupOff, key + ": " + why
 	}
-	return mode
+	if mode = or(s.GroupCommit, GroupAuto); mode == GroupOff {
+		return mode, "group_commit: off in the file"
+	}
+	return mode, ""
 }
 
 // Captured returns the subjects that a stream takes from clients: without any its

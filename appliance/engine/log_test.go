@@ -23,12 +23,14 @@ func TestLogLevelsFollowTheReader(t *testing.T) {
 		}
 		return ""
 	}}
+	names.Subjects = func(text string) string { return strings.ReplaceAll(text, "inner.", "") }
 	l := newServerLog(slog.New(h), names, newRecovery(names), notRefused, func(f string, a ...any) { fatal = fmt.Sprintf(f, a...) })
 
 	l.Noticef("  Starting restore for stream '%s > %s'", key, "ORDERS")
 	l.Noticef("127.0.0.1:1 - cid:7 - Slow Consumer Detected: MaxPending of %d Exceeded", 5)
 	l.Noticef("  Restoring partial batch write for stream '%s > %s' (seq %d to %d)", key, "ORDERS", 1, 2)
 	l.Warnf("Account [%s] fetch took %v", key, time.Second)
+	l.Warnf("no room for %q", "inner.orders")
 	l.Errorf("unknown account %s", "A"+strings.Repeat("C", 55))
 	l.Debugf("%s", "never")
 	l.Tracef("%s", "never")
@@ -39,6 +41,7 @@ func TestLogLevelsFollowTheReader(t *testing.T) {
 		"WARN text=127.0.0.1:1 - cid:7 - Slow Consumer Detected: MaxPending of 5 Exceeded",
 		"INFO text=Restoring partial batch write for stream 'shop > ORDERS' (seq 1 to 2)",
 		"WARN text=Account [shop] fetch took 1s",
+		`WARN text=no room for "orders"`,
 		"ERROR text=unknown account A" + strings.Repeat("C", 55),
 	}
 	if diff := cmp.Diff(want, h.all()); diff != "" {

@@ -10,13 +10,17 @@ import (
 	"strings"
 )
 
-// Names turns public keys back into names, for log lines, errors and Refusals.
-// Each function returns "" for a key that it does not know, and may be nil. They
-// are called from many goroutines and must not call the engine.
+// Names turns public keys back into names, and subjects into those that clients used,
+// for log lines, errors and Refusals. Each function may be nil, and those for keys
+// return "" for one that they do not know. They are called from many goroutines and
+// must not call the engine.
 type Names struct {
 	Account func(publicKey string) string
 	// User takes the name of the account that the user belongs to.
 	User func(account, publicKey string) string
+	// Subjects takes a text in which the server may name a subject that a mapping led to,
+	// and returns it with the subject that the client published to.
+	Subjects func(text string) string
 }
 
 // name returns the name of an account, or its key when nobody knows it.
@@ -35,8 +39,18 @@ func (n Names) user(account, publicKey string) string {
 	return cmp.Or(n.User(account, publicKey), publicKey)
 }
 
-// translate replaces every account key in a text.
+// published returns a text with the subjects that clients used.
+func (n Names) published(text string) string {
+	if n.Subjects == nil {
+		return text
+	}
+	return n.Subjects(text)
+}
+
+// translate replaces every account key in a text, and every subject that is not the
+// client's own.
 func (n Names) translate(text string) string {
+	text = n.published(text)
 	// Most texts have no key, and this is on the path of every log line.
 	if n.Account == nil || len(text) < 56 {
 		return text

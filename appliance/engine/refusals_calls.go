@@ -52,7 +52,8 @@ func (r *refusals) fromLog(format string, args []any) bool {
 	var reason, example string
 	switch {
 	case c.text == formatPublish && len(args) == 1:
-		reason, example = ReasonPublish, subjectOf(args[0])
+		// The server names what a mapping made of the subject.
+		reason, example = ReasonPublish, r.names.published(subjectOf(args[0]))
 	case c.text == formatReply && len(args) == 1:
 		reason, example = ReasonReply, subjectOf(args[0])
 	case strings.HasPrefix(c.text, prefixSubscribe):

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -326,6 +327,58 @@ func TestRefusedInProcessClientIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitRefusals(t, e, []Refusal{{Account: "shop", User: "checkout", Reason: ReasonPublish, Count: 1, Example: "secret.a"}})
+}
+
+// A permission is checked on the subject that a mapping led to, and the server names
+// that one.
+func TestRefusedMappedSubjectIsToldAsTheClientUsedIt(t *testing.T) {
+	r := newRealm(t, "shop")
+	s := r.settings(t)
+	s.Preload[r.public(t, "shop")] = r.account(t, "shop", func(c *jwt.AccountClaims) {
+		c.Mappings = jwt.Mapping{"bills.>": {{Subject: "inner.bills.>", Weight: 100}}}
+	})
+	names := r.names()
+	names.Subjects = func(text string) string { return strings.ReplaceAll(text, "inner.", "") }
+	h := &logged{}
+	e, err := New(s, names, slog.New(h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1)
+	nc, err := nats.Connect("nats://"+open(t, e), r.member(t, "shop", "checkout", onlyOrders).login(), nats.NoReconnect(), nats.Timeout(patience),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	if err := nc.Publish("bills.new", nil); err != nil {
+		t.Fatal(err)
+	}
+	waitRefusals(t, e, []Refusal{{Account: "shop", User: "checkout", Reason: ReasonPublish, Count: 1, Example: "bills.new"}})
+	// If the server names the client's own subject one day, none of this is needed.
+	select {
+	case err := <-refused:
+		if !strings.Contains(err.Error(), `"inner.bills.new"`) {
+			t.Errorf("got %v, want the subject that was led to", err)
+		}
+	case <-time.After(patience):
+		t.Error("got no error at the client, want one")
+	}
+	eventually(t, func() error {
+		const line = "WARN account=shop user=checkout reason=publish count=1 example=bills.new"
+		if !slices.Contains(h.all(), line) {
+			return fmt.Errorf("got log %q, want %q", h.all(), line)
+		}
+		return nil
+	})
 }
 
 func noneClosed() []*server.ConnInfo { return nil }

@@ -3,6 +3,7 @@
 package ingest
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -57,3 +58,20 @@ func destination(subject string) string {
 	}
 	return strings.Join(tokens, ".")
 }
+
+// AsPublished returns a text, or a subject, with the subjects that clients used in place
+// of those that mappings led them to. What a user may not publish, the server tells of
+// by the latter.
+func AsPublished(text string) string {
+	if !strings.Contains(text, ownPrefix) {
+		return text
+	}
+	text = ledIn.ReplaceAllString(text, "$1")
+	return ledAck.ReplaceAllString(text, "${1}$$JS.ACK.")
+}
+
+// A subject stands at the begin, after a blank, or in quotation marks or brackets.
+var (
+	ledIn  = regexp.MustCompile("(^|[\\s\"'`(\\[])" + regexp.QuoteMeta(inPrefix) + `[^\s.]+\.`)
+	ledAck = regexp.MustCompile("(^|[\\s\"'`(\\[])" + regexp.QuoteMeta(ackInPrefix))
+)

@@ -32,6 +32,8 @@ type Node interface {
 	Certificates() []Certificate
 	// Refusals are what clients were not allowed since the start.
 	Refusals() []Refusal
+	// GroupCommit is what group commit does.
+	GroupCommit() GroupCommit
 }
 
 // Certificate is a certificate and its end.
@@ -46,6 +48,30 @@ type Refusal struct {
 	Count                 uint64
 }
 
+// GroupCommit is what group commit does, and how long a flush of the disk took when
+// that was measured.
+type GroupCommit struct {
+	Flush    time.Duration
+	Streams  []GroupedStream
+	Accounts []GroupedAccount
+}
+
+// GroupedStream is a declared stream and whether its messages are grouped.
+type GroupedStream struct {
+	Account, Stream string
+	On              bool
+}
+
+// GroupedAccount counts what went through group commit in an account.
+type GroupedAccount struct {
+	Account string
+	// Alone and Grouped are messages, by how they went; Refused those that were not let in.
+	Alone, Grouped, Refused uint64
+	// Batches were stored, Fallbacks refused by the server.
+	Batches, Fallbacks uint64
+	Unanswered         uint64 // batches and messages
+}
+
 // Handler serves the metrics of a node in the Prometheus text format.
 func Handler(b Build, n Node) http.Handler {
 	reg := prometheus.NewRegistry()
@@ -57,6 +83,7 @@ func Handler(b Build, n Node) http.Handler {
 		prometheus.NewGaugeFunc(reloadSuccessful, func() float64 { return oneIf(!n.ReloadFailed()) }),
 		security{n},
 		topology{n},
+		groups{n},
 	)
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 }
@@ -101,5 +128,33 @@ func (s security) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, r := range s.node.Refusals() {
 		ch <- prometheus.MustNewConstMetric(refusals, prometheus.CounterValue, float64(r.Count), r.Account, r.User, r.Reason)
+	}
+}
+
+// groups collects what group commit does.
+type groups struct{ node Node }
+
+func (groups) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{flushTime, grouped, groupMessages, groupBatches, groupFallbacks, groupRefused, groupUnanswered} {
+		ch <- d
+	}
+}
+
+func (g groups) Collect(ch chan<- prometheus.Metric) {
+	all := g.node.GroupCommit()
+	ch <- prometheus.MustNewConstMetric(flushTime, prometheus.GaugeValue, all.Flush.Seconds())
+	for _, s := range all.Streams {
+		ch <- prometheus.MustNewConstMetric(grouped, prometheus.GaugeValue, oneIf(s.On), s.Account, s.Stream)
+	}
+	for _, a := range all.Accounts {
+		count := func(d *prometheus.Desc, n uint64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append([]string{a.Account}, labels...)...)
+		}
+		count(groupMessages, a.Alone, "alone")
+		count(groupMessages, a.Grouped, "grouped")
+		count(groupBatches, a.Batches)
+		count(groupFallbacks, a.Fallbacks)
+		count(groupRefused, a.Refused)
+		count(groupUnanswered, a.Unanswered)
 	}
 }

@@ -16,6 +16,7 @@ type node struct {
 	compared     time.Time
 	certificates []Certificate
 	refusals     []Refusal
+	groups       GroupCommit
 }
 
 func (n node) Missing() []string                  { return n.missing }
@@ -23,6 +24,7 @@ func (n node) ReloadFailed() bool                 { return n.reloadFailed }
 func (n node) Drift() (map[string]int, time.Time) { return n.drift, n.compared }
 func (n node) Certificates() []Certificate        { return n.certificates }
 func (n node) Refusals() []Refusal                { return n.refusals }
+func (n node) GroupCommit() GroupCommit           { return n.groups }
 
 func scrape(n Node) string {
 	w := httptest.NewRecorder()
@@ -54,6 +56,19 @@ func TestMetricsFollowTheNode(t *testing.T) {
 			`holdfast_client_refusals_total{account="shop",reason="subscribe",user="packer"} 1`,
 			"# TYPE holdfast_client_refusals_total counter",
 		}, "\x00"},
+		{node{groups: GroupCommit{
+			Flush:    1500 * time.Microsecond,
+			Streams:  []GroupedStream{{"shop", "ORDERS", true}, {"shop", "CACHE", false}},
+			Accounts: []GroupedAccount{{Account: "shop", Alone: 1, Grouped: 2, Batches: 3, Fallbacks: 4, Refused: 5, Unanswered: 6}},
+		}}, []string{
+			"holdfast_storage_flush_seconds 0.0015",
+			`holdfast_group_commit_on{account="shop",stream="ORDERS"} 1`, `holdfast_group_commit_on{account="shop",stream="CACHE"} 0`,
+			`holdfast_group_commit_messages_total{account="shop",how="alone"} 1`, `holdfast_group_commit_messages_total{account="shop",how="grouped"} 2`,
+			`holdfast_group_commit_batches_total{account="shop"} 3`, `holdfast_group_commit_fallbacks_total{account="shop"} 4`,
+			`holdfast_group_commit_refused_messages_total{account="shop"} 5`, `holdfast_group_commit_unanswered_total{account="shop"} 6`,
+			"# TYPE holdfast_group_commit_batches_total counter",
+		}, "\x00"},
+		{node{}, []string{"holdfast_storage_flush_seconds 0"}, "holdfast_group_commit_messages_total{"},
 	} {
 		got := scrape(c.node)
 		for _, want := range c.want {

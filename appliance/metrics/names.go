@@ -25,6 +25,20 @@ var (
 		"When the certificate of the client listener (server) or of its CA (ca) ends, in seconds since 1970.", []string{"certificate"}, nil)
 	refusals = prometheus.NewDesc("holdfast_client_refusals_total",
 		"What clients were not allowed since the start, by user and reason.", []string{"account", "user", "reason"}, nil)
+	flushTime = prometheus.NewDesc("holdfast_storage_flush_seconds",
+		"How long the volume took at the start to make a small append durable.", nil, nil)
+	grouped = prometheus.NewDesc("holdfast_group_commit_on",
+		"1 for a declared stream whose messages are made durable together, 0 for one whose messages are not; `holdfast status` says why.", []string{"account", "stream"}, nil)
+	groupMessages = prometheus.NewDesc("holdfast_group_commit_messages_total",
+		"Messages that went through group commit since the start, by how: alone or grouped.", []string{"account", "how"}, nil)
+	groupBatches = prometheus.NewDesc("holdfast_group_commit_batches_total",
+		"Batches that were stored since the start.", []string{"account"}, nil)
+	groupFallbacks = prometheus.NewDesc("holdfast_group_commit_fallbacks_total",
+		"Batches that the server refused since the start; each of their messages went alone then.", []string{"account"}, nil)
+	groupRefused = prometheus.NewDesc("holdfast_group_commit_refused_messages_total",
+		"Messages that were refused since the start because too many waited.", []string{"account"}, nil)
+	groupUnanswered = prometheus.NewDesc("holdfast_group_commit_unanswered_total",
+		"Batches, and messages that went alone, that the server did not answer in time since the start.", []string{"account"}, nil)
 )
 
 func buildInfo(b Build) prometheus.GaugeOpts {

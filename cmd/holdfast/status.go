@@ -75,7 +75,14 @@ func printStatus(w io.Writer, s admin.Status) {
 		}
 		row("Listens", "%s on %s%s", l.Name, l.Address, closed)
 	}
-	row("Durability", "%s", durabilityText(s.Durability))
+	row("Durability", "%s%s", durabilityText(s.Durability), flushText(s.Storage.FlushSeconds))
+	for i, line := range groupLines(s.Accounts) {
+		name := ""
+		if i == 0 {
+			name = "Group commit"
+		}
+		row(name, "%s", line)
+	}
 	row("Storage", "%s used, %s reserved by streams, of %s; %s free on the volume",
 		sizeText(s.Storage.Used), sizeText(s.Storage.Reserved), sizeText(s.Storage.Limit), sizeText(s.Storage.VolumeFree))
 	if r := s.Recovery; r != nil {
@@ -109,7 +116,7 @@ func printStreams(w io.Writer, accounts []admin.AccountStatus) {
 	}
 	if len(rows) > 0 {
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(t, "STREAM\tMESSAGES\tBYTES\tLIMIT\tCONSUMER\tLAG\tACK PENDING\tREDELIVERED\tOLDEST UNACKED")
+		fmt.Fprintln(t, "STREAM\tMESSAGES\tBYTES\tLIMIT\tGROUPED\tCONSUMER\tLAG\tACK PENDING\tREDELIVERED\tOLDEST UNACKED")
 		for _, r := range rows {
 			fmt.Fprintln(t, r)
 		}
@@ -130,7 +137,7 @@ func streamRows(path string, s admin.StreamStatus) (rows, notes []string) {
 	if s.LostMsgs > 0 {
 		notes = append(notes, fmt.Sprintf("%s: %d messages LOST: their files are damaged", path, s.LostMsgs))
 	}
-	head := path + notInFile(s.InFile) + "\t" + messages + "\t" + size + "\t" + limit
+	head := path + notInFile(s.InFile) + "\t" + messages + "\t" + size + "\t" + limit + "\t" + yesNo(s.GroupCommit.On)
 	for _, c := range s.Consumers {
 		counts := fmt.Sprintf("%s\t%d\t%d\t%s", humanize.Comma(int64(c.Lag)), c.NumAckPending, c.NumRedelivered, oldestText(c))
 		if c.Unavailable != "" {
@@ -138,7 +145,7 @@ func streamRows(path string, s admin.StreamStatus) (rows, notes []string) {
 			notes = append(notes, path+"/"+c.Name+": not readable: "+c.Unavailable)
 		}
 		rows = append(rows, head+"\t"+c.Name+notInFile(c.InFile)+"\t"+counts)
-		head = "\t\t\t"
+		head = "\t\t\t\t"
 	}
 	if len(rows) == 0 {
 		rows = append(rows, head+"\t-\t-\t-\t-\t-")

@@ -29,16 +29,16 @@ func madeUp() admin.Status {
 			{Name: "admin", Address: "/run/holdfast/admin.sock", Open: true},
 		},
 		Durability: admin.Durability{Mode: "strict"},
-		Storage:    admin.Storage{Limit: 8 << 30, Reserved: 2 << 30, Used: 300 << 20, VolumeTotal: 10 << 30, VolumeFree: 9 << 30, FileSystem: "ext4"},
+		Storage:    admin.Storage{Limit: 8 << 30, Reserved: 2 << 30, Used: 300 << 20, VolumeTotal: 10 << 30, VolumeFree: 9 << 30, FileSystem: "ext4", FlushSeconds: 0.0012345678},
 		Traffic:    admin.Traffic{Connections: 12, InMsgs: 1234567, OutMsgs: 7654321},
 		Accounts: []admin.AccountStatus{
 			{Name: "empty", InFile: true},
-			{Name: "shop", InFile: true, Streams: []admin.StreamStatus{
-				{Name: "ORDERS", InFile: true, Messages: 123456, Bytes: 300 << 20, MaxBytes: 1 << 30, Consumers: []admin.ConsumerStatus{
+			{Name: "shop", InFile: true, GroupCommit: &admin.GroupCounters{Alone: 1234, Grouped: 123456, Batches: 4567}, Streams: []admin.StreamStatus{
+				{Name: "ORDERS", InFile: true, GroupCommit: admin.GroupCommit{On: true}, Messages: 123456, Bytes: 300 << 20, MaxBytes: 1 << 30, Consumers: []admin.ConsumerStatus{
 					{Name: "fulfilment", InFile: true, Lag: 1200, NumAckPending: 7, NumRedelivered: 2, OldestUnacknowledged: &oldest},
 					{Name: "by-hand", Lag: 0},
 				}},
-				{Name: "BY-HAND", MaxBytes: -1},
+				{Name: "BY-HAND", MaxBytes: -1, GroupCommit: admin.GroupCommit{Reason: "not in the file"}},
 			}},
 		},
 	}
@@ -65,11 +65,21 @@ func TestStatusText(t *testing.T) {
 			{Name: "BROKEN", InFile: true, Unavailable: "stream is offline"},
 		}},
 	}
+	for i := range troubled.Accounts[1].Streams {
+		troubled.Accounts[1].Streams[i].GroupCommit.Reason = "storage.durability: without an fsync before each acknowledgement there is nothing to share"
+	}
 	troubled.Problems = []admin.Problem{
 		{Severity: "warning", Code: "HF2202", Where: "/etc/holdfast/holdfast.yaml:9:20", What: "accounts.shop.streams.LOST.max_bytes: 1MiB on the server, 2MiB in the file", Fix: "put the server's value in the file"},
 		{Severity: "warning", Code: "HF2203", What: "accounts.shop.streams.OLD: the stream is on the server and not in the file", Fix: "declare it again"},
 	}
-	for name, s := range map[string]admin.Status{"ready": madeUp(), "recovering": notReady, "troubled": troubled} {
+	mixed := madeUp()
+	memory := admin.GroupCommit{Reason: "storage: memory has no fsync"}
+	mixed.Accounts[1].GroupCommit = &admin.GroupCounters{Alone: 5, Grouped: 4000, Batches: 40, Fallbacks: 3, Refused: 1000, Unanswered: 2}
+	mixed.Accounts = append(mixed.Accounts, admin.AccountStatus{Name: "site", InFile: true, GroupCommit: &admin.GroupCounters{Alone: 1}, Streams: []admin.StreamStatus{
+		{Name: "A", InFile: true, GroupCommit: memory}, {Name: "B", InFile: true, GroupCommit: memory}, {Name: "C", InFile: true, GroupCommit: memory},
+		{Name: "D", InFile: true, GroupCommit: admin.GroupCommit{Reason: "group_commit: off in the file"}}, {Name: "E", InFile: true, GroupCommit: memory},
+	}})
+	for name, s := range map[string]admin.Status{"ready": madeUp(), "recovering": notReady, "troubled": troubled, "grouped": mixed} {
 		var got bytes.Buffer
 		printStatus(&got, s)
 		file := filepath.Join("testdata", "status", name+".txt")
