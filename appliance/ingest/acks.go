@@ -372,7 +372,16 @@ func (a *acks) due() time.Time {
 	if a.asks != nothing || len(a.held) == 0 {
 		return time.Time{}
 	}
-	return a.since.Add(a.rest)
+	if _, own := a.prefix(); own > 0 {
+		return a.since.Add(a.rest)
+	}
+	var oldest time.Time
+	for _, h := range a.held {
+		if oldest.IsZero() || h.at.Before(oldest) {
+			oldest = h.at
+		}
+	}
+	return oldest.Add(stragglerAfter + a.rest)
 }
 
 func (a *acks) busy() bool {
