@@ -104,6 +104,10 @@ func (a *acks) push(f frame, now time.Time) {
 	case plain:
 		delete(a.nakked, seq)
 		a.count(now)
+		if _, ok := a.held[seq]; ok {
+			// Each one is answered, also those that repeat what is held.
+			break
+		}
 		if a.holding && a.next != 0 && seq >= a.next && (!a.stuck || seq == a.next) {
 			if len(a.held) == 0 {
 				a.since = now
@@ -226,21 +230,22 @@ func (a *acks) prefix() (end uint64, own int) {
 	}
 }
 
-// advance forgets what lies before to.
+// advance forgets what lies before to. Acknowledgements of messages that others removed
+// are the server's to answer.
 func (a *acks) advance(to uint64) {
 	if to <= a.next {
 		return
+	}
+	for seq := range a.held {
+		if seq < to {
+			a.release(seq)
+		}
 	}
 	for _, m := range []map[uint64]bool{a.passed, a.nakked} {
 		for seq := range m {
 			if seq < to {
 				delete(m, seq)
 			}
-		}
-	}
-	for seq := range a.held {
-		if seq < to {
-			delete(a.held, seq)
 		}
 	}
 	a.next, a.stuck = to, false
@@ -357,6 +362,7 @@ func (a *acks) purged(now time.Time) {
 		if len(h.reply) > 0 {
 			a.out.answer(h.reply, nil, nil)
 		}
+		delete(a.held, seq)
 	}
 	a.advance(a.end)
 	a.rest = max(holdFor, purgeShare*now.Sub(a.asked))

@@ -452,6 +452,12 @@ func (w *world) accounted() {
 	if len(a.held) > 0 || a.asks != nothing || a.stuck || a.urgent || len(a.passed) > 0 {
 		w.Errorf("got %d held, asks %d, stuck %v, urgent %v, passed %d, want nothing left", len(a.held), a.asks, a.stuck, a.urgent, len(a.passed))
 	}
+	w.answered()
+}
+
+// answered reports acknowledgements that nothing came of.
+func (w *world) answered() {
+	w.Helper()
 	for _, s := range w.sent {
 		switch {
 		case s.forwarded == 1:

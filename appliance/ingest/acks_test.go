@@ -2,7 +2,10 @@
 
 package ingest
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // newHoldingWorld has 200 messages, of which 100 are delivered and the first 20
 // acknowledged, so that the next acknowledgements are held.
@@ -41,4 +44,26 @@ func TestAcksBehindAGapAreDueWhenTheyGoAlone(t *testing.T) {
 	if w.settle(); len(w.acks.held) > 0 {
 		t.Errorf("%s later: got %d held, want none", 2*holdFor, len(w.acks.held))
 	}
+}
+
+func TestAcksAnswerEachOfTwoForAMessage(t *testing.T) {
+	w := newHoldingWorld(t)
+	m := w.take(0)
+	w.send(m, "", "", true, true)
+	w.send(m, "", "", true, true)
+	w.ack(10, false)
+	w.settle()
+	w.answered()
+}
+
+func TestAcksOfMessagesThatOthersRemovedAreAnswered(t *testing.T) {
+	w := newHoldingWorld(t)
+	w.take(0)
+	w.ack(10, true)
+	for w.first < 40 {
+		w.remove(w.first)
+	}
+	w.elapse(time.Second)
+	w.settle()
+	w.answered()
 }
