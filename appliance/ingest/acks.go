@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 )
@@ -44,6 +45,7 @@ type held struct {
 	subject []byte
 	reply   []byte
 	at      time.Time
+	stored  int64 // when its message was
 }
 
 // acks keeps the acknowledgements of the only consumer of a work queue, which has no
@@ -57,10 +59,10 @@ type acks struct {
 	// next is the first sequence that is not known to be gone; 0 while nobody has asked.
 	next   uint64
 	held   map[uint64]held
-	passed map[uint64]bool // forwarded: acknowledged, and soon gone
-	nakked map[uint64]bool // to be delivered again: a purge would make them wait
-	since  time.Time       // something has been held
-	urgent bool            // somebody waits for the answer to an acknowledgement
+	passed map[uint64]int64 // forwarded: acknowledged, and soon gone; when they were stored
+	nakked map[uint64]bool  // to be delivered again: a purge would make them wait
+	since  time.Time        // something has been held
+	urgent bool             // somebody waits for the answer to an acknowledgement
 
 	// holding is true as long as enough come to make it worth it.
 	holding bool
@@ -77,9 +79,12 @@ type acks struct {
 	end   uint64        // of the purge under way
 	rest  time.Duration // between purges
 
-	created string // of the consumer
-	pending int    // as the consumer said: delivered and not acknowledged,
-	most    int    // and the most that it may have; 0 while not known
+	// The stream and the consumer that the acknowledgements are of: a stream that was made
+	// again has the same sequences.
+	born    int64     // when the stream was made, in nanoseconds
+	created time.Time // of the consumer
+	pending int       // as the consumer said: delivered and not acknowledged,
+	most    int       // and the most that it may have; 0 while not known
 
 	stats *Stats
 }
@@ -87,16 +92,17 @@ type acks struct {
 func newAcks(l Lane, out outlet, stats *Stats) *acks {
 	return &acks{
 		Lane: l, out: out, rest: holdFor, stats: stats,
-		held: make(map[uint64]held), passed: make(map[uint64]bool), nakked: make(map[uint64]bool),
+		held: make(map[uint64]held), passed: make(map[uint64]int64), nakked: make(map[uint64]bool),
 	}
 }
 
-// push takes in an acknowledgement. f.subject is "STREAM.CONSUMER.deliveries.sequence.…".
+// push takes in an acknowledgement. f.subject is
+// "STREAM.CONSUMER.deliveries.sequence.consumer's sequence.time stored.…".
 func (a *acks) push(f frame, now time.Time) {
-	seq, ok := sequenceOf(f.subject)
+	seq, stored, ok := messageOf(f.subject)
 	subject := append([]byte(ackPrefix), f.subject...)
 	plain := len(f.payload) == 0 || bytes.Equal(f.payload, []byte("+ACK")) || bytes.Equal(f.payload, []byte("+OK"))
-	if !ok || len(f.header) > 0 || len(a.held)+len(a.passed)+len(a.nakked) > mostHeld {
+	if !ok || len(f.header) > 0 || stored < a.born || len(a.held)+len(a.passed)+len(a.nakked) > mostHeld {
 		a.forward(subject, f)
 		return
 	}
@@ -112,16 +118,16 @@ func (a *acks) push(f frame, now time.Time) {
 			if len(a.held) == 0 {
 				a.since = now
 			}
-			a.held[seq] = held{subject, f.reply, now}
+			a.held[seq] = held{subject, f.reply, now, stored}
 			a.urgent = a.urgent || len(f.reply) > 0
 			return
 		}
-		a.passed[seq] = true
+		a.passed[seq] = stored
 	case bytes.HasPrefix(f.payload, []byte("-NAK")):
 		a.nakked[seq] = true
 	case bytes.HasPrefix(f.payload, []byte("+TERM")), bytes.HasPrefix(f.payload, []byte("+NXT")):
 		delete(a.nakked, seq)
-		a.passed[seq] = true
+		a.passed[seq] = stored
 	}
 	a.forward(subject, f)
 }
@@ -138,18 +144,27 @@ func (a *acks) count(now time.Time) {
 	}
 }
 
-// sequenceOf returns the stream sequence in "STREAM.CONSUMER.deliveries.sequence.…".
-func sequenceOf(subject []byte) (uint64, bool) {
-	for range 3 {
-		_, rest, ok := bytes.Cut(subject, []byte("."))
-		if !ok {
-			return 0, false
+// messageOf returns which message an acknowledgement is for, and when that was stored.
+func messageOf(subject []byte) (seq uint64, stored int64, ok bool) {
+	const sequence, when = 3, 5
+	var token []byte
+	for i := range when + 1 {
+		var more bool
+		if token, subject, more = bytes.Cut(subject, []byte(".")); !more {
+			return 0, 0, false // the server puts more behind it
 		}
-		subject = rest
+		var err error
+		switch i {
+		case sequence:
+			seq, err = strconv.ParseUint(string(token), 10, 64)
+		case when:
+			stored, err = strconv.ParseInt(string(token), 10, 64)
+		}
+		if err != nil {
+			return 0, 0, false
+		}
 	}
-	text, _, _ := bytes.Cut(subject, []byte("."))
-	seq, err := strconv.ParseUint(string(text), 10, 64)
-	return seq, err == nil && seq > 0
+	return seq, stored, seq > 0
 }
 
 func (a *acks) forward(subject []byte, f frame) {
@@ -161,7 +176,7 @@ func (a *acks) forward(subject []byte, f frame) {
 func (a *acks) release(seq uint64) {
 	h := a.held[seq]
 	delete(a.held, seq)
-	a.passed[seq] = true
+	a.passed[seq] = h.stored
 	a.stats.AcksAlone.Add(1)
 	a.out.forward(h.subject, h.reply, nil, nil, nil)
 }
@@ -183,7 +198,12 @@ func (a *acks) pump(now time.Time) {
 		a.forget()
 	}
 	if a.next == 0 {
-		if a.holding {
+		switch {
+		case a.holding && a.created.IsZero():
+			// Before the stream: when both are made again after either answer, created
+			// tells.
+			a.ask(consumer, now)
+		case a.holding:
 			a.ask(stream, now)
 		}
 		return
@@ -224,7 +244,7 @@ func (a *acks) prefix() (end uint64, own int) {
 	for end = a.next; ; end++ {
 		if _, ok := a.held[end]; ok {
 			own++
-		} else if !a.passed[end] {
+		} else if _, ok := a.passed[end]; !ok {
 			return end, own
 		}
 	}
@@ -241,13 +261,8 @@ func (a *acks) advance(to uint64) {
 			a.release(seq)
 		}
 	}
-	for _, m := range []map[uint64]bool{a.passed, a.nakked} {
-		for seq := range m {
-			if seq < to {
-				delete(m, seq)
-			}
-		}
-	}
+	maps.DeleteFunc(a.passed, func(seq uint64, _ int64) bool { return seq < to })
+	maps.DeleteFunc(a.nakked, func(seq uint64, _ bool) bool { return seq < to })
 	a.next, a.stuck = to, false
 	a.urgent = false
 	for _, h := range a.held {
@@ -262,7 +277,7 @@ func (a *acks) advance(to uint64) {
 func (a *acks) forget() {
 	a.asks = nothing
 	a.releaseAll()
-	a.next, a.created, a.most = 0, "", 0
+	a.next, a.born, a.created, a.most = 0, 0, time.Time{}, 0
 	a.holding, a.stuck = false, false
 	clear(a.passed)
 }
@@ -296,7 +311,7 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 	var r struct {
 		Error   *struct{} `json:"error"`
 		Success bool      `json:"success"`
-		Created string    `json:"created"`
+		Created time.Time `json:"created"`
 		State   struct {
 			First uint64 `json:"first_seq"`
 		} `json:"state"`
@@ -315,7 +330,7 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 	switch what {
 	case stream:
 		if a.next == 0 {
-			a.next = max(r.State.First, 1)
+			a.begin(max(r.State.First, 1), r.Created.UnixNano())
 			return
 		}
 		a.advance(r.State.First)
@@ -330,17 +345,26 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 	}
 }
 
+// begin begins with a stream that was made at born. What came for one before it counts
+// for nothing, and what comes for it later is the server's to judge.
+func (a *acks) begin(first uint64, born int64) {
+	a.next, a.born = first, born
+	maps.DeleteFunc(a.passed, func(seq uint64, stored int64) bool { return seq < first || stored < born })
+}
+
 // confirmed removes the prefix, if the consumer is still the one that the
 // acknowledgements are of: a stream that was made again has the same sequences.
-func (a *acks) confirmed(created string, delivered uint64, pending, most int, now time.Time) {
-	if a.created == "" {
+func (a *acks) confirmed(created time.Time, delivered uint64, pending, most int, now time.Time) {
+	if a.created.IsZero() {
 		a.created = created
 	}
-	if created != a.created {
+	if !created.Equal(a.created) {
 		a.forget()
 		return
 	}
-	a.pending, a.most = pending, most
+	if a.pending, a.most = pending, most; a.next == 0 {
+		return // it has just been met
+	}
 	end, own := a.prefix()
 	end = min(end, delivered+1)
 	if own == 0 || end <= a.next || len(a.nakked) > 0 {

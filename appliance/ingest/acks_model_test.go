@@ -279,7 +279,7 @@ func (w *world) serveAck() {
 	w.tick()
 	s := w.toConsumer[0]
 	w.toConsumer = w.toConsumer[1:]
-	seq, ok := sequenceOf([]byte(s.subject))
+	seq, _, ok := messageOf([]byte(s.subject))
 	if !ok || w.gone || w.lost || seq > w.delivered {
 		return
 	}

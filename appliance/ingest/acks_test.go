@@ -3,6 +3,7 @@
 package ingest
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -66,4 +67,69 @@ func TestAcksOfMessagesThatOthersRemovedAreAnswered(t *testing.T) {
 	w.elapse(time.Second)
 	w.settle()
 	w.answered()
+}
+
+// The model fails when a message goes that nobody acknowledged.
+func TestAcksOfAnEarlierStreamRemoveNothing(t *testing.T) {
+	again := func(w *world, deliver int) {
+		w.hands = nil
+		w.recreate()
+		w.publish(200)
+		w.deliver(deliver)
+	}
+	for name, play := range map[string]func(w *world){
+		"forwarded before any were held": func(w *world) {
+			w.publish(100)
+			w.deliver(30)
+			for len(w.hands) > 0 {
+				w.ack(1, false)
+				w.elapse(2 * time.Millisecond)
+			}
+			w.settle()
+			again(w, 100)
+			w.hands = w.hands[30:]
+			w.ack(20, false)
+			w.settle()
+			w.ack(50, false)
+		},
+		"held before the first purge": func(w *world) {
+			w.publish(100)
+			w.deliver(80)
+			w.ack(20, false)
+			w.settle()
+			w.ack(60, false)
+			again(w, 100)
+		},
+		"sent for what is delivered later": func(w *world) {
+			w.publish(100)
+			w.deliver(100)
+			old := w.hands
+			again(w, 80)
+			w.ack(30, false)
+			w.settle()
+			for _, m := range old[80:90] {
+				w.send(m, "", "", false, true)
+			}
+			w.elapse(100 * time.Millisecond)
+			w.settle()
+			w.deliver(30)
+			w.hands = slices.Delete(w.hands, 50, 60)
+			w.ack(70, false)
+			w.settle()
+			w.deliver(50)
+			w.ack(20, false)
+			w.settle()
+			w.ack(30, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1000, "")
+			play(w)
+			for range 20 {
+				w.elapse(holdFor)
+				w.settle()
+			}
+			w.answered()
+		})
+	}
 }
