@@ -26,6 +26,9 @@ const (
 	worthPurging = 8
 	// stragglerAfter is when an acknowledgement with a gap before it goes its own way.
 	stragglerAfter = 50 * time.Millisecond
+	// idleAfter is when nothing is known any more without acknowledgements, so that nobody
+	// keeps asking for a message that never comes.
+	idleAfter = time.Second
 	// mostHeld bounds what is remembered of acknowledgements.
 	mostHeld = 100_000
 )
@@ -60,7 +63,7 @@ type acks struct {
 	next   uint64
 	held   map[uint64]held
 	passed map[uint64]int64 // forwarded: acknowledged, and soon gone; when they were stored
-	nakked map[uint64]bool  // to be delivered again: a purge would make them wait
+	nakked map[uint64]int64 // to be delivered again: a purge would make them wait
 	since  time.Time        // something has been held
 	urgent bool             // somebody waits for the answer to an acknowledgement
 
@@ -92,7 +95,7 @@ type acks struct {
 func newAcks(l Lane, out outlet, stats *Stats) *acks {
 	return &acks{
 		Lane: l, out: out, rest: holdFor, stats: stats,
-		held: make(map[uint64]held), passed: make(map[uint64]int64), nakked: make(map[uint64]bool),
+		held: make(map[uint64]held), passed: make(map[uint64]int64), nakked: make(map[uint64]int64),
 	}
 }
 
@@ -102,9 +105,12 @@ func (a *acks) push(f frame, now time.Time) {
 	seq, stored, ok := messageOf(f.subject)
 	subject := append([]byte(ackPrefix), f.subject...)
 	plain := len(f.payload) == 0 || bytes.Equal(f.payload, []byte("+ACK")) || bytes.Equal(f.payload, []byte("+OK"))
-	if !ok || len(f.header) > 0 || stored < a.born || len(a.held)+len(a.passed)+len(a.nakked) > mostHeld {
+	if !ok || len(f.header) > 0 || stored < a.born {
 		a.forward(subject, f)
 		return
+	}
+	if len(a.held)+len(a.passed) > mostHeld {
+		a.forget()
 	}
 	switch {
 	case plain:
@@ -124,7 +130,10 @@ func (a *acks) push(f frame, now time.Time) {
 		}
 		a.passed[seq] = stored
 	case bytes.HasPrefix(f.payload, []byte("-NAK")):
-		a.nakked[seq] = true
+		// Of more than fit, those that do keep everything from being purged.
+		if seq >= a.next && len(a.nakked) < mostHeld {
+			a.nakked[seq] = stored
+		}
 	case bytes.HasPrefix(f.payload, []byte("+TERM")), bytes.HasPrefix(f.payload, []byte("+NXT")):
 		delete(a.nakked, seq)
 		a.passed[seq] = stored
@@ -197,6 +206,9 @@ func (a *acks) pump(now time.Time) {
 		}
 		a.forget()
 	}
+	if len(a.held) == 0 && now.Sub(a.window) > idleAfter {
+		a.forget()
+	}
 	if a.next == 0 {
 		switch {
 		case a.holding && a.created.IsZero():
@@ -205,6 +217,8 @@ func (a *acks) pump(now time.Time) {
 			a.ask(consumer, now)
 		case a.holding:
 			a.ask(stream, now)
+		case now.Sub(a.window) > holdFor:
+			clear(a.passed) // the stream will begin behind them
 		}
 		return
 	}
@@ -261,8 +275,9 @@ func (a *acks) advance(to uint64) {
 			a.release(seq)
 		}
 	}
-	maps.DeleteFunc(a.passed, func(seq uint64, _ int64) bool { return seq < to })
-	maps.DeleteFunc(a.nakked, func(seq uint64, _ bool) bool { return seq < to })
+	gone := func(seq uint64, _ int64) bool { return seq < to }
+	maps.DeleteFunc(a.passed, gone)
+	maps.DeleteFunc(a.nakked, gone)
 	a.next, a.stuck = to, false
 	a.urgent = false
 	for _, h := range a.held {
@@ -349,7 +364,9 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 // for nothing, and what comes for it later is the server's to judge.
 func (a *acks) begin(first uint64, born int64) {
 	a.next, a.born = first, born
-	maps.DeleteFunc(a.passed, func(seq uint64, stored int64) bool { return seq < first || stored < born })
+	gone := func(seq uint64, stored int64) bool { return seq < first || stored < born }
+	maps.DeleteFunc(a.passed, gone)
+	maps.DeleteFunc(a.nakked, gone)
 }
 
 // confirmed removes the prefix, if the consumer is still the one that the
@@ -415,5 +432,5 @@ func (a *acks) due() time.Time {
 }
 
 func (a *acks) busy() bool {
-	return len(a.held) > 0 || a.asks != nothing || a.holding && a.next == 0 || a.stuck
+	return len(a.held)+len(a.passed) > 0 || a.asks != nothing || a.holding && a.next == 0 || a.stuck
 }

@@ -133,3 +133,39 @@ func TestAcksOfAnEarlierStreamRemoveNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestAcksAreHeldAgainAfterAnyNumberThatCameSlowly(t *testing.T) {
+	for name, w := range map[string]*world{"from the start": newWorld(t, 1000, ""), "after some were held": newHoldingWorld(t)} {
+		t.Run(name, func(t *testing.T) {
+			w.TB = t
+			w.hands = nil // some never come
+			for i := 0; i < mostHeld; i += 10 {
+				w.publish(10)
+				w.deliver(1000)
+				w.ack(len(w.hands), false)
+				w.elapse(holdFor)
+				w.settle()
+			}
+			w.publish(100)
+			w.deliver(100)
+			w.ack(20, false)
+			w.settle()
+			if !w.acks.holding || w.acks.next == 0 {
+				t.Errorf("got holding %v, next %d, want acknowledgements held", w.acks.holding, w.acks.next)
+			}
+		})
+	}
+}
+
+func TestAcksKeepNothingBehindAMessageThatNeverComes(t *testing.T) {
+	w := newHoldingWorld(t)
+	w.take(0)
+	w.ack(50, false)
+	for range 20 {
+		w.elapse(100 * time.Millisecond)
+		w.settle()
+	}
+	if a := w.acks; a.busy() || len(a.passed) > 0 {
+		t.Errorf("got busy %v, stuck %v, passed %d, want nothing left", a.busy(), a.stuck, len(a.passed))
+	}
+}
