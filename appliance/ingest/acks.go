@@ -87,7 +87,7 @@ type acks struct {
 	born    int64     // when the stream was made, in nanoseconds
 	created time.Time // of the consumer
 	pending int       // as the consumer said: delivered and not acknowledged,
-	most    int       // and the most that it may have; 0 while not known
+	most    int       // and the most that it may have; 0 while not known, -1 for any number
 
 	stats *Stats
 }
@@ -144,14 +144,18 @@ func (a *acks) push(f frame, now time.Time) {
 // count finds out whether it is worth holding acknowledgements.
 func (a *acks) count(now time.Time) {
 	if now.Sub(a.window) > holdFor {
-		a.holding = a.inside >= worthHolding && now.Sub(a.window) < 2*holdFor && (a.most == 0 || a.most >= 4*worthHolding)
+		a.holding = a.inside >= worthHolding && now.Sub(a.window) < 2*holdFor && !a.narrow()
 		a.window, a.inside = now, 0
 	}
 	a.inside++
-	if a.inside >= worthHolding && (a.most == 0 || a.most >= 4*worthHolding) {
+	if a.inside >= worthHolding && !a.narrow() {
 		a.holding = true
 	}
 }
+
+// narrow reports whether the consumer waits for acknowledgements so soon that none may
+// be held.
+func (a *acks) narrow() bool { return a.most > 0 && a.most < 4*worthHolding }
 
 // messageOf returns which message an acknowledgement is for, and when that was stored.
 func messageOf(subject []byte) (seq uint64, stored int64, ok bool) {
@@ -217,7 +221,7 @@ func (a *acks) pump(now time.Time) {
 			a.ask(consumer, now)
 		case a.holding:
 			a.ask(stream, now)
-		case now.Sub(a.window) > holdFor:
+		case now.Sub(a.window) > holdFor || a.narrow():
 			clear(a.passed) // the stream will begin behind them
 		}
 		return
@@ -379,7 +383,8 @@ func (a *acks) confirmed(created time.Time, delivered uint64, pending, most int,
 		a.forget()
 		return
 	}
-	if a.pending, a.most = pending, most; a.next == 0 {
+	a.pending, a.most = pending, most
+	if a.holding = a.holding && !a.narrow(); a.next == 0 {
 		return // it has just been met
 	}
 	end, own := a.prefix()

@@ -169,3 +169,43 @@ func TestAcksKeepNothingBehindAMessageThatNeverComes(t *testing.T) {
 		t.Errorf("got busy %v, stuck %v, passed %d, want nothing left", a.busy(), a.stuck, len(a.passed))
 	}
 }
+
+func TestAcksAreHeldForAConsumerWithoutALimit(t *testing.T) {
+	w := newWorld(t, -1, "")
+	for range 50 {
+		w.publish(40)
+		w.deliver(40)
+		w.ack(40, false)
+		w.elapse(holdFor)
+		w.settle()
+	}
+	if s := w.acks.stats; s.AcksGrouped.Load() < 1000 {
+		t.Errorf("got %d acknowledgements of 2000 removed together, want most", s.AcksGrouped.Load())
+	}
+}
+
+// A worker alone that has to acknowledge before it gets more would wait holdFor for
+// each of its few messages.
+func TestAcksOfALoneWorkerWithAFewMessagesDontWait(t *testing.T) {
+	for most := 1; most <= 20; most++ {
+		w := newWorld(t, most, "")
+		w.publish(500)
+		var longest time.Duration
+		for i := 0; len(w.stored) > 0; i++ {
+			w.deliver(most)
+			w.send(w.take(0), "", "", i%3 == 0, true)
+			w.pump()
+			for begun := w.now; len(w.acks.held) > 0 && w.now.Sub(begun) < time.Second; {
+				w.elapse(100 * time.Microsecond)
+				w.settle()
+				longest = max(longest, w.now.Sub(begun))
+			}
+			// Fast enough for holdFor to look worth it.
+			w.elapse(20 * time.Microsecond)
+			w.settle()
+		}
+		if longest >= holdFor/2 {
+			t.Errorf("max_ack_pending %d: an acknowledgement waited %s, want none to", most, longest)
+		}
+	}
+}
