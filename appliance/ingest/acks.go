@@ -86,8 +86,7 @@ type acks struct {
 	// again has the same sequences.
 	born    int64     // when the stream was made, in nanoseconds
 	created time.Time // of the consumer
-	pending int       // as the consumer said: delivered and not acknowledged,
-	most    int       // and the most that it may have; 0 while not known, -1 for any number
+	most    int       // max_ack_pending, as it said; 0 while not known, -1 for any number
 
 	stats *Stats
 }
@@ -207,6 +206,9 @@ func (a *acks) pump(now time.Time) {
 	if a.asks != nothing {
 		if now.Sub(a.asked) < patience {
 			return
+		}
+		if a.asks == purge {
+			a.wake() // it may have been done all the same
 		}
 		a.forget()
 	}
@@ -337,8 +339,7 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 		Delivered struct {
 			Stream uint64 `json:"stream_seq"`
 		} `json:"delivered"`
-		Pending int `json:"num_ack_pending"`
-		Config  struct {
+		Config struct {
 			MaxAckPending int `json:"max_ack_pending"`
 		} `json:"config"`
 	}
@@ -354,7 +355,7 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 		}
 		a.advance(r.State.First)
 	case consumer:
-		a.confirmed(r.Created, r.Delivered.Stream, r.Pending, r.Config.MaxAckPending, now)
+		a.confirmed(r.Created, r.Delivered.Stream, r.Config.MaxAckPending, now)
 	case purge:
 		if !r.Success {
 			a.forget()
@@ -375,7 +376,7 @@ func (a *acks) begin(first uint64, born int64) {
 
 // confirmed removes the prefix, if the consumer is still the one that the
 // acknowledgements are of: a stream that was made again has the same sequences.
-func (a *acks) confirmed(created time.Time, delivered uint64, pending, most int, now time.Time) {
+func (a *acks) confirmed(created time.Time, delivered uint64, most int, now time.Time) {
 	if a.created.IsZero() {
 		a.created = created
 	}
@@ -383,7 +384,7 @@ func (a *acks) confirmed(created time.Time, delivered uint64, pending, most int,
 		a.forget()
 		return
 	}
-	a.pending, a.most = pending, most
+	a.most = most
 	if a.holding = a.holding && !a.narrow(); a.next == 0 {
 		return // it has just been met
 	}
@@ -412,9 +413,14 @@ func (a *acks) purged(now time.Time) {
 	}
 	a.advance(a.end)
 	a.rest = max(holdFor, purgeShare*now.Sub(a.asked))
-	// A consumer that max_ack_pending has stopped does not notice a purge. A request that
-	// no message fits wakes it and takes none.
-	if a.most > 0 && a.pending >= a.most/2 {
+	a.wake()
+}
+
+// wake has the consumer look again: one that max_ack_pending has stopped does not notice
+// a purge, and it may have been stopped since it was asked. A request that no message
+// fits wakes it and takes none.
+func (a *acks) wake() {
+	if a.most > 0 {
 		a.out.request("CONSUMER.MSG.NEXT."+a.Stream+"."+a.Consumer, []byte(wakePrefix+a.Stream), []byte(`{"batch":1,"max_bytes":1,"expires":1000000}`))
 	}
 }

@@ -209,3 +209,33 @@ func TestAcksOfALoneWorkerWithAFewMessagesDontWait(t *testing.T) {
 		}
 	}
 }
+
+// A purge makes room that a stopped consumer does not see; no other acknowledgement,
+// message or request need come.
+func TestAcksWakeAConsumerThatStoppedMeanwhile(t *testing.T) {
+	for name, mode := range map[string]apiMode{"answered": works, "not answered": mute} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 100, "")
+			w.publish(1000)
+			w.deliver(20)
+			w.ack(20, false)
+			w.settle()
+			w.deliver(30)
+			w.ack(30, false)
+			w.elapse(holdFor)
+			w.serveAPI()
+			if w.mode = mode; w.acks.asks != consumer {
+				t.Fatalf("got question %d, want that for the consumer", w.acks.asks)
+			}
+			w.serveAnswer()
+			if w.deliver(1000); !w.asleep {
+				t.Fatal("got a consumer awake with 100 pending, want it stopped")
+			}
+			w.settle()
+			w.elapse(2 * patience)
+			if w.settle(); w.asleep {
+				t.Errorf("got the consumer asleep with %d of 100 pending, want it awake", len(w.pending))
+			}
+		})
+	}
+}
