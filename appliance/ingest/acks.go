@@ -14,9 +14,11 @@ import (
 const (
 	// holdFor is how long an acknowledgement is held at most before its prefix is
 	// removed, unless removing takes long: then purgeShare bounds the time spent on it,
-	// one part in so many.
-	holdFor    = 5 * time.Millisecond
-	purgeShare = 4
+	// one part in so many, up to holdLongest: a message is delivered again when ack_wait is
+	// over before its prefix is removed.
+	holdFor     = 5 * time.Millisecond
+	holdLongest = 250 * time.Millisecond
+	purgeShare  = 4
 	// holdMost is how many are held before they are removed without waiting; of a
 	// consumer with a small max_ack_pending half of that.
 	holdMost = 256
@@ -412,7 +414,7 @@ func (a *acks) purged(now time.Time) {
 		delete(a.held, seq)
 	}
 	a.advance(a.end)
-	a.rest = max(holdFor, purgeShare*now.Sub(a.asked))
+	a.rest = min(max(holdFor, purgeShare*now.Sub(a.asked)), holdLongest)
 	a.wake()
 }
 

@@ -239,3 +239,21 @@ func TestAcksWakeAConsumerThatStoppedMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+func TestAcksDontWaitLongAfterASlowPurge(t *testing.T) {
+	w := newHoldingWorld(t)
+	w.ack(20, false)
+	w.elapse(holdFor)
+	w.serveAPI()
+	w.serveAnswer()
+	w.elapse(time.Second)
+	w.settle()
+	if w.acks.stats.Purges.Load() != 1 {
+		t.Fatal("got no purge, want one that took a second")
+	}
+	w.ack(20, false)
+	w.elapse(holdLongest)
+	if w.settle(); len(w.acks.held) > 0 {
+		t.Errorf("%s after a slow purge: got %d acknowledgements held, want none", holdLongest, len(w.acks.held))
+	}
+}
