@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 )
@@ -13,9 +14,11 @@ import (
 const (
 	// holdFor is how long an acknowledgement is held at most before its prefix is
 	// removed, unless removing takes long: then purgeShare bounds the time spent on it,
-	// one part in so many.
-	holdFor    = 5 * time.Millisecond
-	purgeShare = 4
+	// one part in so many, up to holdLongest: a message is delivered again when ack_wait is
+	// over before its prefix is removed.
+	holdFor     = 5 * time.Millisecond
+	holdLongest = 250 * time.Millisecond
+	purgeShare  = 4
 	// holdMost is how many are held before they are removed without waiting; of a
 	// consumer with a small max_ack_pending half of that.
 	holdMost = 256
@@ -25,6 +28,9 @@ const (
 	worthPurging = 8
 	// stragglerAfter is when an acknowledgement with a gap before it goes its own way.
 	stragglerAfter = 50 * time.Millisecond
+	// idleAfter is when nothing is known any more without acknowledgements, so that nobody
+	// keeps asking for a message that never comes.
+	idleAfter = time.Second
 	// mostHeld bounds what is remembered of acknowledgements.
 	mostHeld = 100_000
 )
@@ -44,6 +50,7 @@ type held struct {
 	subject []byte
 	reply   []byte
 	at      time.Time
+	stored  int64 // when its message was
 }
 
 // acks keeps the acknowledgements of the only consumer of a work queue, which has no
@@ -57,10 +64,10 @@ type acks struct {
 	// next is the first sequence that is not known to be gone; 0 while nobody has asked.
 	next   uint64
 	held   map[uint64]held
-	passed map[uint64]bool // forwarded: acknowledged, and soon gone
-	nakked map[uint64]bool // to be delivered again: a purge would make them wait
-	since  time.Time       // something has been held
-	urgent bool            // somebody waits for the answer to an acknowledgement
+	passed map[uint64]int64 // forwarded: acknowledged, and soon gone; when they were stored
+	nakked map[uint64]int64 // to be delivered again: a purge would make them wait
+	since  time.Time        // something has been held
+	urgent bool             // somebody waits for the answer to an acknowledgement
 
 	// holding is true as long as enough come to make it worth it.
 	holding bool
@@ -77,9 +84,11 @@ type acks struct {
 	end   uint64        // of the purge under way
 	rest  time.Duration // between purges
 
-	created string // of the consumer
-	pending int    // as the consumer said: delivered and not acknowledged,
-	most    int    // and the most that it may have; 0 while not known
+	// The stream and the consumer that the acknowledgements are of: a stream that was made
+	// again has the same sequences.
+	born    int64     // when the stream was made, in nanoseconds
+	created time.Time // of the consumer
+	most    int       // max_ack_pending, as it said; 0 while not known, -1 for any number
 
 	stats *Stats
 }
@@ -87,72 +96,89 @@ type acks struct {
 func newAcks(l Lane, out outlet, stats *Stats) *acks {
 	return &acks{
 		Lane: l, out: out, rest: holdFor, stats: stats,
-		held: make(map[uint64]held), passed: make(map[uint64]bool), nakked: make(map[uint64]bool),
+		held: make(map[uint64]held), passed: make(map[uint64]int64), nakked: make(map[uint64]int64),
 	}
 }
 
-// push takes in an acknowledgement. f.subject is "STREAM.CONSUMER.deliveries.sequence.…".
+// push takes in an acknowledgement. f.subject is
+// "STREAM.CONSUMER.deliveries.sequence.consumer's sequence.time stored.…".
 func (a *acks) push(f frame, now time.Time) {
-	seq, ok := sequenceOf(f.subject)
+	seq, stored, ok := messageOf(f.subject)
 	subject := append([]byte(ackPrefix), f.subject...)
 	plain := len(f.payload) == 0 || bytes.Equal(f.payload, []byte("+ACK")) || bytes.Equal(f.payload, []byte("+OK"))
-	if !ok || len(f.header) > 0 || len(a.held)+len(a.passed)+len(a.nakked) > mostHeld {
+	if !ok || len(f.header) > 0 || stored < a.born {
 		a.forward(subject, f)
 		return
+	}
+	if len(a.held)+len(a.passed) > mostHeld {
+		a.forget()
 	}
 	switch {
 	case plain:
 		delete(a.nakked, seq)
 		a.count(now)
+		if _, ok := a.held[seq]; ok {
+			// Each one is answered, also those that repeat what is held.
+			break
+		}
 		if a.holding && a.next != 0 && seq >= a.next && (!a.stuck || seq == a.next) {
 			if len(a.held) == 0 {
 				a.since = now
 			}
-			a.held[seq] = held{subject, f.reply, now}
+			a.held[seq] = held{subject, f.reply, now, stored}
 			a.urgent = a.urgent || len(f.reply) > 0
 			return
 		}
-		a.pass(seq)
+		a.passed[seq] = stored
 	case bytes.HasPrefix(f.payload, []byte("-NAK")):
-		a.nakked[seq] = true
+		// Of more than fit, those that do keep everything from being purged.
+		if seq >= a.next && len(a.nakked) < mostHeld {
+			a.nakked[seq] = stored
+		}
 	case bytes.HasPrefix(f.payload, []byte("+TERM")), bytes.HasPrefix(f.payload, []byte("+NXT")):
 		delete(a.nakked, seq)
-		a.pass(seq)
+		a.passed[seq] = stored
 	}
 	a.forward(subject, f)
-}
-
-// pass remembers that an acknowledgement was forwarded, as long as that matters.
-func (a *acks) pass(seq uint64) {
-	if a.holding || a.next != 0 {
-		a.passed[seq] = true
-	}
 }
 
 // count finds out whether it is worth holding acknowledgements.
 func (a *acks) count(now time.Time) {
 	if now.Sub(a.window) > holdFor {
-		a.holding = a.inside >= worthHolding && now.Sub(a.window) < 2*holdFor && (a.most == 0 || a.most >= 4*worthHolding)
+		a.holding = a.inside >= worthHolding && now.Sub(a.window) < 2*holdFor && !a.narrow()
 		a.window, a.inside = now, 0
 	}
 	a.inside++
-	if a.inside >= worthHolding && (a.most == 0 || a.most >= 4*worthHolding) {
+	if a.inside >= worthHolding && !a.narrow() {
 		a.holding = true
 	}
 }
 
-// sequenceOf returns the stream sequence in "STREAM.CONSUMER.deliveries.sequence.…".
-func sequenceOf(subject []byte) (uint64, bool) {
-	for range 3 {
-		_, rest, ok := bytes.Cut(subject, []byte("."))
-		if !ok {
-			return 0, false
+// narrow reports whether the consumer waits for acknowledgements so soon that none may
+// be held.
+func (a *acks) narrow() bool { return a.most > 0 && a.most < 4*worthHolding }
+
+// messageOf returns which message an acknowledgement is for, and when that was stored.
+func messageOf(subject []byte) (seq uint64, stored int64, ok bool) {
+	const sequence, when = 3, 5
+	var token []byte
+	for i := range when + 1 {
+		var more bool
+		if token, subject, more = bytes.Cut(subject, []byte(".")); !more {
+			return 0, 0, false // the server puts more behind it
 		}
-		subject = rest
+		var err error
+		switch i {
+		case sequence:
+			seq, err = strconv.ParseUint(string(token), 10, 64)
+		case when:
+			stored, err = strconv.ParseInt(string(token), 10, 64)
+		}
+		if err != nil {
+			return 0, 0, false
+		}
 	}
-	text, _, _ := bytes.Cut(subject, []byte("."))
-	seq, err := strconv.ParseUint(string(text), 10, 64)
-	return seq, err == nil && seq > 0
+	return seq, stored, seq > 0
 }
 
 func (a *acks) forward(subject []byte, f frame) {
@@ -164,7 +190,7 @@ func (a *acks) forward(subject []byte, f frame) {
 func (a *acks) release(seq uint64) {
 	h := a.held[seq]
 	delete(a.held, seq)
-	a.passed[seq] = true
+	a.passed[seq] = h.stored
 	a.stats.AcksAlone.Add(1)
 	a.out.forward(h.subject, h.reply, nil, nil, nil)
 }
@@ -183,17 +209,25 @@ func (a *acks) pump(now time.Time) {
 		if now.Sub(a.asked) < patience {
 			return
 		}
+		if a.asks == purge {
+			a.wake() // it may have been done all the same
+		}
 		a.forget()
 	}
-	switch {
-	case a.next == 0 && a.holding:
-		a.ask(stream, now)
-		return
-	case a.next == 0:
-		return
-	case !a.holding && len(a.held) == 0:
-		a.next, a.stuck = 0, false
-		clear(a.passed)
+	if len(a.held) == 0 && now.Sub(a.window) > idleAfter {
+		a.forget()
+	}
+	if a.next == 0 {
+		switch {
+		case a.holding && a.created.IsZero():
+			// Before the stream: when both are made again after either answer, created
+			// tells.
+			a.ask(consumer, now)
+		case a.holding:
+			a.ask(stream, now)
+		case now.Sub(a.window) > holdFor || a.narrow():
+			clear(a.passed) // the stream will begin behind them
+		}
 		return
 	}
 	for seq, h := range a.held {
@@ -232,29 +266,26 @@ func (a *acks) prefix() (end uint64, own int) {
 	for end = a.next; ; end++ {
 		if _, ok := a.held[end]; ok {
 			own++
-		} else if !a.passed[end] {
+		} else if _, ok := a.passed[end]; !ok {
 			return end, own
 		}
 	}
 }
 
-// advance forgets what lies before to.
+// advance forgets what lies before to. Acknowledgements of messages that others removed
+// are the server's to answer.
 func (a *acks) advance(to uint64) {
 	if to <= a.next {
 		return
 	}
-	for _, m := range []map[uint64]bool{a.passed, a.nakked} {
-		for seq := range m {
-			if seq < to {
-				delete(m, seq)
-			}
-		}
-	}
 	for seq := range a.held {
 		if seq < to {
-			delete(a.held, seq)
+			a.release(seq)
 		}
 	}
+	gone := func(seq uint64, _ int64) bool { return seq < to }
+	maps.DeleteFunc(a.passed, gone)
+	maps.DeleteFunc(a.nakked, gone)
 	a.next, a.stuck = to, false
 	a.urgent = false
 	for _, h := range a.held {
@@ -269,7 +300,7 @@ func (a *acks) advance(to uint64) {
 func (a *acks) forget() {
 	a.asks = nothing
 	a.releaseAll()
-	a.next, a.created, a.most = 0, "", 0
+	a.next, a.born, a.created, a.most = 0, 0, time.Time{}, 0
 	a.holding, a.stuck = false, false
 	clear(a.passed)
 }
@@ -303,15 +334,14 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 	var r struct {
 		Error   *struct{} `json:"error"`
 		Success bool      `json:"success"`
-		Created string    `json:"created"`
+		Created time.Time `json:"created"`
 		State   struct {
 			First uint64 `json:"first_seq"`
 		} `json:"state"`
 		Delivered struct {
 			Stream uint64 `json:"stream_seq"`
 		} `json:"delivered"`
-		Pending int `json:"num_ack_pending"`
-		Config  struct {
+		Config struct {
 			MaxAckPending int `json:"max_ack_pending"`
 		} `json:"config"`
 	}
@@ -322,11 +352,12 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 	switch what {
 	case stream:
 		if a.next == 0 {
-			a.next = 1 // so that what lies before is forgotten
+			a.begin(max(r.State.First, 1), r.Created.UnixNano())
+			return
 		}
 		a.advance(r.State.First)
 	case consumer:
-		a.confirmed(r.Created, r.Delivered.Stream, r.Pending, r.Config.MaxAckPending, now)
+		a.confirmed(r.Created, r.Delivered.Stream, r.Config.MaxAckPending, now)
 	case purge:
 		if !r.Success {
 			a.forget()
@@ -336,17 +367,29 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 	}
 }
 
+// begin begins with a stream that was made at born. What came for one before it counts
+// for nothing, and what comes for it later is the server's to judge.
+func (a *acks) begin(first uint64, born int64) {
+	a.next, a.born = first, born
+	gone := func(seq uint64, stored int64) bool { return seq < first || stored < born }
+	maps.DeleteFunc(a.passed, gone)
+	maps.DeleteFunc(a.nakked, gone)
+}
+
 // confirmed removes the prefix, if the consumer is still the one that the
 // acknowledgements are of: a stream that was made again has the same sequences.
-func (a *acks) confirmed(created string, delivered uint64, pending, most int, now time.Time) {
-	if a.created == "" {
+func (a *acks) confirmed(created time.Time, delivered uint64, most int, now time.Time) {
+	if a.created.IsZero() {
 		a.created = created
 	}
-	if created != a.created {
+	if !created.Equal(a.created) {
 		a.forget()
 		return
 	}
-	a.pending, a.most = pending, most
+	a.most = most
+	if a.holding = a.holding && !a.narrow(); a.next == 0 {
+		return // it has just been met
+	}
 	end, own := a.prefix()
 	end = min(end, delivered+1)
 	if own == 0 || end <= a.next || len(a.nakked) > 0 {
@@ -368,12 +411,18 @@ func (a *acks) purged(now time.Time) {
 		if len(h.reply) > 0 {
 			a.out.answer(h.reply, nil, nil)
 		}
+		delete(a.held, seq)
 	}
 	a.advance(a.end)
-	a.rest = max(holdFor, purgeShare*now.Sub(a.asked))
-	// A consumer that max_ack_pending has stopped does not notice a purge. A request that
-	// no message fits wakes it and takes none.
-	if a.most > 0 && a.pending >= a.most/2 {
+	a.rest = min(max(holdFor, purgeShare*now.Sub(a.asked)), holdLongest)
+	a.wake()
+}
+
+// wake has the consumer look again: one that max_ack_pending has stopped does not notice
+// a purge, and it may have been stopped since it was asked. A request that no message
+// fits wakes it and takes none.
+func (a *acks) wake() {
+	if a.most > 0 {
 		a.out.request("CONSUMER.MSG.NEXT."+a.Stream+"."+a.Consumer, []byte(wakePrefix+a.Stream), []byte(`{"batch":1,"max_bytes":1,"expires":1000000}`))
 	}
 }
@@ -383,9 +432,18 @@ func (a *acks) due() time.Time {
 	if a.asks != nothing || len(a.held) == 0 {
 		return time.Time{}
 	}
-	return a.since.Add(a.rest)
+	if _, own := a.prefix(); own > 0 {
+		return a.since.Add(a.rest)
+	}
+	var oldest time.Time
+	for _, h := range a.held {
+		if oldest.IsZero() || h.at.Before(oldest) {
+			oldest = h.at
+		}
+	}
+	return oldest.Add(stragglerAfter + a.rest)
 }
 
 func (a *acks) busy() bool {
-	return len(a.held) > 0 || a.asks != nothing || a.holding && a.next == 0 || a.stuck
+	return len(a.held)+len(a.passed) > 0 || a.asks != nothing || a.holding && a.next == 0 || a.stuck
 }
