@@ -51,6 +51,9 @@ func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 	wanted := make(map[string][]ingest.Lane)
 	for _, account := range slices.Sorted(maps.Keys(cfg.Accounts)) {
 		lanes := a.lanes(cfg, account)
+		if err := a.stage(account, slices.Sorted(maps.Keys(cfg.Accounts[account].Streams)), lanes); err != nil {
+			return err
+		}
 		if len(lanes) == 0 {
 			continue
 		}
@@ -105,15 +108,24 @@ func (a *Appliance) lanes(cfg *config.Config, account string) []ingest.Lane {
 		if s.MaxMsgSize != nil && *s.MaxMsgSize > 0 {
 			l.MaxMsgSize = int(*s.MaxMsgSize)
 		}
-		if !l.OwnBatches {
-			key, _ := a.identity.PublicKey(account)
-			if err := a.engine.StageInMemory(key, name); err != nil {
-				a.log.Debug("batches are staged on disk", keyStream, name, keyErr, err)
-			}
-		}
 		lanes = append(lanes, l)
 	}
 	return lanes
+}
+
+// stage has the batches of an account's lanes staged in memory, and all others on disk.
+func (a *Appliance) stage(account string, streams []string, lanes []ingest.Lane) error {
+	key, _ := a.identity.PublicKey(account)
+	for _, name := range streams {
+		if !slices.ContainsFunc(lanes, func(l ingest.Lane) bool { return l.Stream == name && !l.OwnBatches }) {
+			if err := a.engine.StageOnDisk(key, name); err != nil {
+				return err
+			}
+		} else if err := a.engine.StageInMemory(key, name); err != nil {
+			a.log.Debug("batches are staged on disk", keyStream, name, keyErr, err)
+		}
+	}
+	return nil
 }
 
 // groupingPays reports whether auto means on, here.

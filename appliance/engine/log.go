@@ -53,13 +53,12 @@ func (l *serverLog) Errorf(format string, args ...any) {
 
 const (
 	formatNotRestored = "  Failed restoring partial batch write for stream '%s > %s' at sequence %d: %v"
-	formatUnfinished  = "Stream '%s > %s' ends in the middle of a batch: the rest was never acknowledged, or is removed already; nothing is lost"
+	formatUnfinished  = "Stream '%s > %s' ends in the middle of a batch that was never acknowledged; nothing is lost"
 )
 
 // unfinished reports whether an error is only that the last message of a stream is of a
-// batch of which nothing is staged any more. Memory that a reboot has emptied held what
-// was not acknowledged; and of a complete batch nothing is staged, but the message
-// that ends it may be gone, from a work queue as soon as a worker has done it.
+// batch that a power cut interrupted, and whose rest was staged in memory. The server
+// acknowledges a batch when all of it is on disk, so nothing of this one was.
 func unfinished(format string, args []any) bool {
 	if format != formatNotRestored || len(args) != 4 {
 		return false

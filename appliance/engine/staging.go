@@ -35,6 +35,21 @@ func (e *Engine) StageInMemory(accountKey, stream string) error {
 	return nil
 }
 
+// StageOnDisk makes a stream stage its batches on disk, as the server does by itself. It is
+// for streams that were in memory before.
+func (e *Engine) StageOnDisk(accountKey, stream string) error {
+	e.stagingMu.Lock()
+	defer e.stagingMu.Unlock()
+	link := batchesOf(e.settings.StoreDir, streamKey{accountKey, stream})
+	if _, err := os.Readlink(link); err != nil {
+		return nil //nolint:nilerr // no link, or nothing at all: it is on disk already
+	}
+	if err := os.Remove(link); err != nil {
+		return fmt.Errorf("stage batches of stream %q on disk: %w", stream, err)
+	}
+	return nil
+}
+
 func (e *Engine) stage(accountKey, stream string) error {
 	e.stagingMu.Lock()
 	defer e.stagingMu.Unlock()
