@@ -40,10 +40,10 @@ test-process: build ## the built binary: kill -9, full disk, two at once
 	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(TOOL) gotestsum --format pkgname -- -tags process -timeout 15m -run '^TestProcess' ./cmd/holdfast
 
 test-power: build bin/torture ## 50 power cuts: strict loses nothing, weaker modes do
-	bin/torture -mode strict,interval,stock -cuts 40,6,4 -holdfast $(BIN) -keep $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
+	bin/torture -mode strict,strict-alone,interval,stock -cuts 32,8,6,4 -holdfast $(BIN) -keep $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
 
 torture: build bin/torture ## 500 power cuts of each mode; takes hours
-	bin/torture -mode strict,interval,stock,stock-always -cuts 500 -holdfast $(BIN) -keep -timeout 12h
+	bin/torture -mode strict,strict-alone,interval,stock,stock-always -cuts 500 -holdfast $(BIN) -keep -timeout 12h
 
 .PHONY: bin/torture
 bin/torture:

@@ -95,7 +95,8 @@ func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) err
 	wanted := make(map[string][]ingest.Lane)
 	var errs []error
 	for _, account := range slices.Sorted(maps.Keys(decided)) {
-		lanes := a.lanes(account, decided[account])
+		errs = append(errs, a.stage(account, decided[account]))
+		lanes := lanesOf(decided[account])
 		if len(lanes) == 0 {
 			continue
 		}
@@ -179,18 +180,12 @@ func decideGroups(cfg *config.Config, account, platform string, flush time.Durat
 	return out
 }
 
-// lanes are those of the streams of an account whose messages are grouped.
-func (a *Appliance) lanes(account string, decided []decision) []ingest.Lane {
+// lanesOf are the lanes of the streams whose messages are grouped.
+func lanesOf(decided []decision) []ingest.Lane {
 	var lanes []ingest.Lane
 	for _, g := range decided {
 		if !g.on {
 			continue
-		}
-		if !g.lane.OwnBatches {
-			key, _ := a.identity.PublicKey(account)
-			if err := a.engine.StageInMemory(key, g.lane.Stream); err != nil {
-				a.log.Debug("batches are staged on disk", keyStream, g.lane.Stream, keyErr, err)
-			}
 		}
 		lanes = append(lanes, g.lane)
 	}
@@ -199,6 +194,22 @@ func (a *Appliance) lanes(account string, decided []decision) []ingest.Lane {
 
 func carries(lanes []ingest.Lane, stream string) bool {
 	return slices.ContainsFunc(lanes, func(l ingest.Lane) bool { return l.Stream == stream })
+}
+
+// stage has the batches of an account's lanes staged in memory, and all others on disk.
+func (a *Appliance) stage(account string, decided []decision) error {
+	key, _ := a.identity.PublicKey(account)
+	for _, g := range decided {
+		name := g.lane.Stream
+		if !g.on || g.lane.OwnBatches {
+			if err := a.engine.StageOnDisk(key, name); err != nil {
+				return err
+			}
+		} else if err := a.engine.StageInMemory(key, name); err != nil {
+			a.log.Debug("batches are staged on disk", keyStream, name, keyErr, err)
+		}
+	}
+	return nil
 }
 
 func union(a, b []ingest.Lane) []ingest.Lane {

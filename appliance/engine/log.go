@@ -4,7 +4,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"time"
@@ -40,9 +42,29 @@ func (l *serverLog) Noticef(format string, args ...any) {
 
 // Errorf leaves out what refusals count: they have a log line of their own.
 func (l *serverLog) Errorf(format string, args ...any) {
-	if !l.refused(format, args) {
+	switch {
+	case l.refused(format, args):
+	case unfinished(format, args):
+		l.write(slog.LevelInfo, formatUnfinished, args[:2])
+	default:
 		l.write(slog.LevelError, format, args)
 	}
+}
+
+const (
+	formatNotRestored = "  Failed restoring partial batch write for stream '%s > %s' at sequence %d: %v"
+	formatUnfinished  = "Stream '%s > %s' ends in the middle of a batch that was never acknowledged; nothing is lost"
+)
+
+// unfinished reports whether an error is only that the last message of a stream is of a
+// batch that a power cut interrupted, and whose rest was staged in memory. The server
+// acknowledges a batch when all of it is on disk, so nothing of this one was.
+func unfinished(format string, args []any) bool {
+	if format != formatNotRestored || len(args) != 4 {
+		return false
+	}
+	err, ok := args[3].(error)
+	return ok && errors.Is(err, fs.ErrNotExist)
 }
 
 func (l *serverLog) Warnf(format string, args ...any) { l.write(slog.LevelWarn, format, args) }

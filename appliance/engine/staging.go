@@ -3,6 +3,8 @@
 package engine
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,26 +35,41 @@ func (e *Engine) StageInMemory(accountKey, stream string) error {
 	return nil
 }
 
+// StageOnDisk makes a stream stage its batches on disk, as the server does by itself. It is
+// for streams that were in memory before.
+func (e *Engine) StageOnDisk(accountKey, stream string) error {
+	e.stagingMu.Lock()
+	defer e.stagingMu.Unlock()
+	link := batchesOf(e.settings.StoreDir, streamKey{accountKey, stream})
+	if _, err := os.Readlink(link); err != nil {
+		return nil //nolint:nilerr // no link, or nothing at all: it is on disk already
+	}
+	if err := os.Remove(link); err != nil {
+		return fmt.Errorf("stage batches of stream %q on disk: %w", stream, err)
+	}
+	return nil
+}
+
 func (e *Engine) stage(accountKey, stream string) error {
 	e.stagingMu.Lock()
 	defer e.stagingMu.Unlock()
 	if e.staging == "" {
-		dir, err := memoryDir(e.settings.NodeName)
+		dir, err := memoryDir(e.memoryName())
 		if err != nil {
 			return err
 		}
 		e.staging = dir
 	}
-	link := filepath.Join(e.settings.StoreDir, server.JetStreamStoreDir, accountKey, streamsDir, stream, batchesDir)
+	link := batchesOf(e.settings.StoreDir, streamKey{accountKey, stream})
 	target := filepath.Join(e.staging, accountKey, stream)
-	if have, err := os.Readlink(link); err == nil && have == target {
-		return trial(link)
-	}
+	// Also where the link is there: somebody may have emptied the memory.
 	if err := os.MkdirAll(target, 0o700); err != nil {
 		return err
 	}
-	// What the server left there is empty while no batch is under way. A link to where
-	// memory was before is of an earlier start.
+	if have, err := os.Readlink(link); err == nil && have == target {
+		return trial(link)
+	}
+	// What the server left there is empty while no batch is under way.
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -63,6 +80,38 @@ func (e *Engine) stage(accountKey, stream string) error {
 		return errors.Join(err, os.Remove(link))
 	}
 	return nil
+}
+
+// memoryName is that of the directory in memory. It is the same after a kill, because
+// the server completes from it what the kill interrupted, and no other node's.
+func (e *Engine) memoryName() string {
+	store, err := filepath.Abs(e.settings.StoreDir)
+	if err != nil {
+		store = e.settings.StoreDir
+	}
+	sum := sha256.Sum256([]byte(e.settings.NodeName + "\n" + store))
+	return fmt.Sprintf("holdfast-%d-%s", os.Geteuid(), hex.EncodeToString(sum[:6]))
+}
+
+func batchesOf(storeDir string, k streamKey) string {
+	return filepath.Join(storeDir, server.JetStreamStoreDir, k.account, streamsDir, k.stream, batchesDir)
+}
+
+// unstageEarlier removes what a start that was killed has left, once the server has
+// recovered from it: the memory, and the links, which lead nowhere after a reboot. A
+// stream with such a link could not stage anything.
+func (e *Engine) unstageEarlier() error {
+	var errs []error
+	for _, k := range storedStreams(filepath.Join(e.settings.StoreDir, server.JetStreamStoreDir)) {
+		link := batchesOf(e.settings.StoreDir, k)
+		if _, err := os.Readlink(link); err == nil {
+			errs = append(errs, os.Remove(link))
+		}
+	}
+	for _, dir := range memoryDirs(e.memoryName()) {
+		errs = append(errs, os.RemoveAll(dir))
+	}
+	return errors.Join(errs...)
 }
 
 // trial does what the server does with a batch.

@@ -3,28 +3,28 @@
 package engine
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
+// memoryParents are where there may be a file system in memory, best first.
+func memoryParents() []string {
+	all := []string{os.Getenv("RUNTIME_DIRECTORY"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR")}
+	return slices.DeleteFunc(all, func(p string) bool { return p == "" })
+}
+
 // memoryDir makes a directory of ours on a file system in memory. Everybody may write
 // beside it, so what is there under its name already must be ours, too.
-func memoryDir(node string) (string, error) {
-	sum := sha256.Sum256([]byte(node))
-	name := fmt.Sprintf("holdfast-%d-%s", os.Geteuid(), hex.EncodeToString(sum[:6]))
+func memoryDir(name string) (string, error) {
 	var errs []error
-	for _, parent := range []string{os.Getenv("RUNTIME_DIRECTORY"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR")} {
-		if parent == "" {
-			continue
-		}
+	for _, parent := range memoryParents() {
 		var st unix.Statfs_t
 		if err := unix.Statfs(parent, &st); err != nil || st.Type != unix.TMPFS_MAGIC {
 			errs = append(errs, fmt.Errorf("%s is not in memory", parent))
@@ -40,10 +40,25 @@ func memoryDir(node string) (string, error) {
 	return "", errors.Join(append(errs, errors.New("no directory in memory"))...)
 }
 
+// memoryDirs are the directories that memoryDir made under a name earlier.
+func memoryDirs(name string) []string {
+	var out []string
+	for _, parent := range memoryParents() {
+		if dir := filepath.Join(parent, name); checkOwn(dir) == nil {
+			out = append(out, dir)
+		}
+	}
+	return out
+}
+
 func ownDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	return checkOwn(dir)
+}
+
+func checkOwn(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err

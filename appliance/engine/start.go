@@ -71,6 +71,9 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err := e.healthz(server.HealthzOptions{JSEnabledOnly: true}); err != nil {
 		return diag.Fail(diag.CodeEngine, fmt.Errorf("start the engine: %w", err), engineHint)
 	}
+	if err := e.unstageEarlier(); err != nil {
+		return diag.Fail(diag.CodeEngine, fmt.Errorf("remove what was staged before the start: %w", err), engineHint)
+	}
 	return nil
 }
 

@@ -26,6 +26,9 @@ const (
 	quickStart = 200 * time.Millisecond
 	// drainLimit is when a message counts as one that is not delivered again.
 	drainLimit = 30 * time.Second
+	// memoryDir is where a node stages batches: what is there is gone with the power. The
+	// one of this mount namespace is nobody else's.
+	memoryDir = "/dev/shm"
 	// noticeLimit is how long a client may take to see that its node is gone.
 	noticeLimit = 5 * time.Second
 )
@@ -196,7 +199,7 @@ func (c *campaign) cutPower(ctx context.Context, cut int) ([]finding, error) {
 	found := c.dismiss()
 	<-c.process.Ended
 	c.process = nil
-	if err := errors.Join(err, c.disk.Unmount(ctx)); err != nil {
+	if err := errors.Join(err, c.disk.Unmount(ctx), loopdisk.ForgetMemory(ctx, memoryDir)); err != nil {
 		return found, err
 	}
 	c.cuts++
@@ -246,6 +249,7 @@ func (c *campaign) discard(ctx context.Context) error {
 		for _, b := range c.books {
 			_, confirmed, _ := b.counts()
 			c.confirmed += confirmed
+			c.grouped += b.grouped()
 		}
 		c.tally.acked += c.acked()
 		c.books = nil

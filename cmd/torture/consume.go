@@ -28,8 +28,10 @@ func workers(limits, queue *ledger, seed maphash.Seed, rng *rand.Rand) []*worker
 	add := func(stream, durable string, batch int, book *ledger) {
 		out = append(out, &worker{stream, durable, batch, book, rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())), seed})
 	}
-	add(limitsStream, limitsDurable, 256, limits)
 	for range 3 {
+		add(limitsStream, limitsDurable, 256, limits)
+	}
+	for range 16 {
 		add(queueStream, queueDurable, 32, queue)
 	}
 	return out
@@ -62,6 +64,9 @@ func (w *worker) take(ctx context.Context, m jetstream.Msg) {
 	seq := meta.Sequence.Stream
 	w.book.delivered(delivery{consumer: meta.Sequence.Consumer, stream: seq, num: meta.NumDelivered},
 		m.Headers().Get(jetstream.MsgIDHeader), maphash.Bytes(w.seed, m.Data()))
+	if inBatch(m.Headers()) {
+		w.book.batched(seq)
+	}
 	switch roll := w.rng.IntN(100); {
 	case roll < 5: // forgotten: comes again after ack_wait
 	case roll < 8:

@@ -41,7 +41,7 @@ type holdfastNode struct {
 	http   int
 }
 
-func newHoldfast(binary, dir, data, durability string, storage int64) (node, error) {
+func newHoldfast(binary, dir, data, durability, group string, storage int64) (node, error) {
 	ports, err := child.FreePorts(2)
 	if err != nil {
 		return nil, err
@@ -61,16 +61,18 @@ accounts:
         subjects: ["limits.>"]
         max_bytes: %d
         allow_direct: true
+        group_commit: %q
         consumers: {%s: {ack_wait: %s, max_ack_pending: %d}}
       %s:
         subjects: ["queue.>"]
         retention: workqueue
         max_bytes: %d
         allow_direct: true
+        group_commit: %q
         consumers: {%s: {ack_wait: %s, max_ack_pending: %d}}
 `, data, n.client, n.http, durability, storage, account,
-		limitsStream, limitsBytes, limitsDurable, ackWait, mostPending,
-		queueStream, queueBytes, queueDurable, ackWait, mostPending)
+		limitsStream, limitsBytes, group, limitsDurable, ackWait, mostPending,
+		queueStream, queueBytes, group, queueDurable, ackWait, mostPending)
 	if err := os.WriteFile(n.file, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}

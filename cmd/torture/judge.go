@@ -66,6 +66,7 @@ type holding struct {
 	count    uint64 // as the stream counts
 	bytes    int64
 	messages map[uint64]stored
+	batched  []uint64 // those that went in batches of group commit
 }
 
 // judgeStored compares what the stream holds after a cut with what is known.
@@ -104,6 +105,20 @@ func (l *ledger) judgeStored(h holding) []finding {
 		at[m.id] = seq
 	}
 	return out
+}
+
+// undone is how many messages a work queue holds though a worker's acknowledgement of
+// them was confirmed: no loss, for they come again, but a worker's word that a cut took.
+func (l *ledger) undone(h holding) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for seq := range h.messages {
+		if l.queue && l.done[seq] == ackConfirmed {
+			n++
+		}
+	}
+	return n
 }
 
 // judgeOrder looks at what was delivered since the last start, in the order in

@@ -108,6 +108,26 @@ func TestJudgeStored(t *testing.T) {
 	}
 }
 
+func TestRemovalsThatACutTookBackAreCounted(t *testing.T) {
+	for queue, want := range map[bool]int{true: 1, false: 0} { // 1 was confirmed
+		l, h := kept(queue)
+		if got := l.undone(h); got != want {
+			t.Errorf("queue %t: got %d undone, want %d", queue, got, want)
+		}
+		if got := l.undone(without(h, 1)); got != 0 {
+			t.Errorf("queue %t: got %d undone with the message removed, want 0", queue, got)
+		}
+	}
+}
+
+func TestOnlyAcknowledgedMessagesCountAsGrouped(t *testing.T) {
+	l, _ := kept(false)
+	l.batched(2, 3, 3, 9)
+	if got := l.grouped(); got != 2 {
+		t.Errorf("got %d acknowledged messages in batches, want 2", got)
+	}
+}
+
 func TestNewDeliveriesDoNotRunBackwards(t *testing.T) {
 	for name, test := range map[string]struct {
 		deliveries []delivery

@@ -35,7 +35,8 @@ type ledger struct {
 	acked map[uint64]string // sequence → message id, from a PubAck
 	seen  map[uint64]string // sequence → message id, from a delivery
 	done  map[uint64]ackState
-	top   uint64 // highest sequence in a PubAck or a delivery
+	group map[uint64]bool // sequences that went in a batch of group commit
+	top   uint64          // highest sequence in a PubAck or a delivery
 
 	// Since the last start:
 	base       uint64 // the stream's last sequence at the start
@@ -48,7 +49,7 @@ type ledger struct {
 func newLedger(name string, queue bool) *ledger {
 	return &ledger{
 		name: name, queue: queue,
-		sent: map[string]uint64{}, acked: map[uint64]string{}, seen: map[uint64]string{}, done: map[uint64]ackState{},
+		sent: map[string]uint64{}, acked: map[uint64]string{}, seen: map[uint64]string{}, done: map[uint64]ackState{}, group: map[uint64]bool{},
 		after: map[uint64]bool{}, again: map[uint64]bool{},
 	}
 }
@@ -108,6 +109,28 @@ func (l *ledger) acknowledged(seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.done[seq] = ackConfirmed
+}
+
+// batched records messages that were seen to have gone in a batch of group commit.
+func (l *ledger) batched(seqs ...uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, seq := range seqs {
+		l.group[seq] = true
+	}
+}
+
+// grouped is how many of the PubAcks are for messages that went in batches.
+func (l *ledger) grouped() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for seq := range l.acked {
+		if l.group[seq] {
+			n++
+		}
+	}
+	return n
 }
 
 // restarted begins what is counted since the last start.

@@ -115,6 +115,8 @@ func (c *campaign) judgeBooks(ctx, work context.Context, found []finding) ([]fin
 			return found, err
 		}
 		found = append(found, b.judgeStored(h)...)
+		b.batched(h.batched...)
+		c.undone += b.undone(h)
 		b.restarted(h.last)
 		held[i] = h
 	}

@@ -12,21 +12,25 @@ type mode struct {
 	name string
 	// weak: acknowledges before it is on disk, and has to show what that costs.
 	weak bool
-	make func(binary, dir, data string, storage int64) (node, error)
+	// grouped: most of what is acknowledged has to have gone in batches of group commit,
+	// or else they were not under test.
+	grouped bool
+	make    func(binary, dir, data string, storage int64) (node, error)
 }
 
 func modes() []mode {
-	holdfast := func(durability string) func(string, string, string, int64) (node, error) {
+	holdfast := func(durability, group string) func(string, string, string, int64) (node, error) {
 		return func(binary, dir, data string, storage int64) (node, error) {
-			return newHoldfast(binary, dir, data, durability, storage)
+			return newHoldfast(binary, dir, data, durability, group, storage)
 		}
 	}
 	stock := func(sync string) func(string, string, string, int64) (node, error) {
 		return func(_, dir, data string, storage int64) (node, error) { return newStock(dir, data, sync, storage) }
 	}
 	return []mode{
-		{name: "strict", make: holdfast("strict")},
-		{name: "interval", weak: true, make: holdfast("interval")},
+		{name: "strict", grouped: true, make: holdfast("strict", "on")},
+		{name: "strict-alone", make: holdfast("strict", "off")},
+		{name: "interval", weak: true, make: holdfast("interval", "auto")},
 		{name: "stock", weak: true, make: stock("")},
 		{name: "stock-always", make: stock("always")},
 	}
@@ -46,7 +50,7 @@ func modesNamed(list string) ([]mode, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("read -mode: %q is none of strict, interval, stock, stock-always", name)
+			return nil, fmt.Errorf("read -mode: %q is none of strict, strict-alone, interval, stock, stock-always", name)
 		}
 	}
 	return out, nil

@@ -176,10 +176,12 @@ func (p *pace) wait(ctx context.Context, size int) bool {
 	}
 }
 
-// publishers are those of one node's life, over many cuts.
+// publishers are those of one node's life, over many cuts: enough that they wait for
+// each other, so that what waits goes in batches.
 func publishers(limits, queue *ledger, seed maphash.Seed, rng *rand.Rand) []*publisher {
-	fast := &pace{bytes: 5 << 20, count: 4000}
-	work := &pace{bytes: 1 << 20, count: 600}
+	small := &pace{bytes: 5 << 20, count: 6000}
+	large := &pace{bytes: 3 << 20, count: 2000}
+	work := &pace{bytes: 1 << 20, count: 1200}
 	var out []*publisher
 	add := func(name, subject string, window int, smooth bool, book *ledger, at *pace) {
 		out = append(out, &publisher{
@@ -187,13 +189,20 @@ func publishers(limits, queue *ledger, seed maphash.Seed, rng *rand.Rand) []*pub
 			rng: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())), seed: seed,
 		})
 	}
-	for i := range 4 {
-		add(fmt.Sprintf("l%d", i), fmt.Sprintf("limits.sync.%d", i), 1, i > 1, limits, fast)
+	for i := range 24 {
+		at := small
+		if i < 3 {
+			at = large
+		}
+		add(fmt.Sprintf("l%d", i), fmt.Sprintf("limits.sync.%d", i), 1, at == small, limits, at)
 	}
-	add("la", "limits.async.0", 64, false, limits, fast)
-	for i := range 2 {
+	add("la0", "limits.async.0", 64, false, limits, large)
+	add("la1", "limits.async.1", 64, true, limits, small)
+	for i := range 12 {
 		add(fmt.Sprintf("q%d", i), fmt.Sprintf("queue.sync.%d", i), 1, i > 0, queue, work)
 	}
-	add("qa", "queue.async.0", 16, true, queue, work)
+	for i := range 2 {
+		add(fmt.Sprintf("qa%d", i), fmt.Sprintf("queue.async.%d", i), 16, true, queue, work)
+	}
 	return out
 }

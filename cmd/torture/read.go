@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -75,6 +76,14 @@ func (h *holding) takeBatch(ctx context.Context, sub *nats.Subscription, seed ma
 		if last, err = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil {
 			return 0, fmt.Errorf("read sequence: %w", err)
 		}
+		if inBatch(m.Header) {
+			h.batched = append(h.batched, last)
+		}
 		h.messages[last] = stored{m.Header.Get(jetstream.MsgIDHeader), maphash.Bytes(seed, m.Data)}
 	}
+}
+
+// inBatch says that a message went in a batch of group commit, not alone.
+func inBatch(h nats.Header) bool {
+	return strings.HasPrefix(h.Get("Nats-Batch-Id"), "_hf-")
 }

@@ -15,6 +15,10 @@ import (
 // shown is how many findings of one kind are written out for one cut.
 const shown = 3
 
+// leastGrouped is the part of the PubAcks of a mode with group commit, one in so many,
+// that has to be for messages that went in batches.
+const leastGrouped = 4
+
 // tally is what one mode on one file system came to.
 type tally struct {
 	mode  mode
@@ -24,8 +28,10 @@ type tally struct {
 	cuts  int // times the power went, twice in some cuts
 
 	acked     int // PubAcks
+	grouped   int // of those, for messages that went in batches
 	confirmed int // acknowledgements of workers that the node confirmed
 	again     int // of those, delivered once more
+	undone    int // of those, removals from a work queue that a cut took back
 	found     map[kind]int
 }
 
@@ -58,6 +64,8 @@ func (t *tally) failure() string {
 		return "not finished"
 	case t.mode.weak && t.found[lost] == 0:
 		return "no loss shown: the judge sees nothing"
+	case t.mode.grouped && t.grouped < t.acked/leastGrouped:
+		return "too few batches: group commit was not under test"
 	}
 	return ""
 }
@@ -99,7 +107,7 @@ func kindsText(kinds map[kind]int) string {
 // table is the summary, in the form in which the documentation shows it.
 func table(out io.Writer, tallies []*tally) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MODE\tON\tCUTS\tPOWER LOST\tACKED\tLOST\tOTHER FINDINGS\tWORKERS' ACKS\tDELIVERED AGAIN\tVERDICT")
+	fmt.Fprintln(w, "MODE\tON\tCUTS\tPOWER LOST\tACKED\tIN BATCHES\tLOST\tOTHER FINDINGS\tWORKERS' ACKS\tDELIVERED AGAIN\tREMOVALS UNDONE\tVERDICT")
 	for _, t := range tallies {
 		other := maps.Clone(t.found)
 		delete(other, lost)
@@ -115,8 +123,8 @@ func table(out io.Writer, tallies []*tally) {
 		if text == "" {
 			text = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%s\n",
-			t.mode.name, t.fs, t.done, t.cuts, t.acked, t.found[lost], text, t.confirmed, t.again, verdict)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d%%\t%d\t%s\t%d\t%d\t%d\t%s\n",
+			t.mode.name, t.fs, t.done, t.cuts, t.acked, 100*t.grouped/max(t.acked, 1), t.found[lost], text, t.confirmed, t.again, t.undone, verdict)
 	}
 	w.Flush()
 }

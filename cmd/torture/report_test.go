@@ -33,6 +33,15 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestAModeWithGroupCommitHasToShowBatches(t *testing.T) {
+	for grouped, want := range map[int]string{24: "too few batches: group commit was not under test", 25: ""} {
+		tally := &tally{mode: mode{name: "strict", grouped: true}, asked: 3, done: 3, acked: 100, grouped: grouped}
+		if got := tally.failure(); got != want {
+			t.Errorf("%d of 100 in batches: got %q, want %q", grouped, got, want)
+		}
+	}
+}
+
 func TestProgressSaysHowToRepeatAFailure(t *testing.T) {
 	tally := &tally{mode: mode{name: "strict"}, fs: "xfs"}
 	var out bytes.Buffer

@@ -113,6 +113,19 @@ func (d *Disk) Keep(ctx context.Context, to string) error {
 	return command(ctx, "cp", "--sparse=always", "--reflink=auto", d.Image, to)
 }
 
+// MountMemory mounts an empty file system in memory over a directory.
+func MountMemory(ctx context.Context, at string) error {
+	return command(ctx, "mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", at)
+}
+
+// ForgetMemory empties what MountMemory has mounted.
+func ForgetMemory(ctx context.Context, at string) error {
+	if err := command(ctx, "umount", at); err != nil {
+		return err
+	}
+	return MountMemory(ctx, at)
+}
+
 // command is not ended by the end of ctx: half a umount helps nobody.
 func command(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandLimit)

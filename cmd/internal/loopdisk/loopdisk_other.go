@@ -44,3 +44,9 @@ func (s *PowerSwitch) Close() error { return errElsewhere }
 
 // Apart does nothing.
 func Apart(*exec.Cmd) {}
+
+// MountMemory always fails.
+func MountMemory(context.Context, string) error { return errElsewhere }
+
+// ForgetMemory always fails.
+func ForgetMemory(context.Context, string) error { return errElsewhere }
