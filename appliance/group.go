@@ -96,7 +96,7 @@ func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) err
 	var errs []error
 	for _, account := range slices.Sorted(maps.Keys(decided)) {
 		errs = append(errs, a.stage(account, decided[account]))
-		lanes := lanesOf(decided[account])
+		lanes := union(lanesOf(decided[account]), a.scratch[account])
 		if len(lanes) == 0 {
 			continue
 		}

@@ -64,7 +64,9 @@ func (d *differ) account(want Account, have ObservedAccount) {
 			continue
 		}
 		if !isDeclared {
-			d.actions = append(d.actions, unmanaged(at, seen.Config))
+			if !Scratch(seen.Config) {
+				d.actions = append(d.actions, unmanaged(at, seen.Config))
+			}
 			continue
 		}
 		if have.Unavailable != "" {

@@ -81,10 +81,12 @@ func example(t *testing.T) (Topology, Observed, map[string]string) {
 				Config: parse(t, `{"name":"FULL","max_msgs":-1,"max_age":0,"storage":"file","mirror":{"name":"ORIGIN"},"duplicate_window":120000000000}`),
 				State:  StreamState{Messages: 1500, Bytes: 3 << 20},
 			},
-			CopyName("HALF"): {Config: map[string]any{"name": CopyName("HALF"), "metadata": map[string]any{MetaCopyOf: "HALF"}}},
-			"KEPT":           {Config: parse(t, `{"max_msgs":-1}`)},
-			"OFFLINE":        {Unavailable: "unsupported"},
-			"OLD":            {Config: parse(t, `{"metadata":{"holdfast.managed":"true"}}`), Consumers: map[string]ObservedConsumer{"c": {}}},
+			// Of `holdfast bench`, so nobody is told of it.
+			"HOLDFAST_BENCH_x": {Config: parse(t, `{"metadata":{"holdfast.bench":"scratch"}}`), Consumers: map[string]ObservedConsumer{"workers": {}}},
+			CopyName("HALF"):   {Config: map[string]any{"name": CopyName("HALF"), "metadata": map[string]any{MetaCopyOf: "HALF"}}},
+			"KEPT":             {Config: parse(t, `{"max_msgs":-1}`)},
+			"OFFLINE":          {Unavailable: "unsupported"},
+			"OLD":              {Config: parse(t, `{"metadata":{"holdfast.managed":"true"}}`), Consumers: map[string]ObservedConsumer{"c": {}}},
 		}},
 	}}
 	// Of what is in the file now, this was in it before.
