@@ -275,7 +275,7 @@ func TestBenchSaysWhyADeclaredStreamWouldNotBeGrouped(t *testing.T) {
 		set  func(cfg *config.Config)
 		want string
 	}{
-		{"interval", func(cfg *config.Config) { cfg.Storage.Durability = "interval" }, "no fsync to share"},
+		{"interval", func(cfg *config.Config) { cfg.Storage.Durability = "interval" }, "without an fsync"},
 		{"subjects", func(cfg *config.Config) {
 			// Declared streams come first by their names.
 			cfg.Accounts = map[string]config.Account{"shop": {Streams: map[string]config.Stream{"FIRST": {Subjects: many}}}}

@@ -94,6 +94,7 @@ func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) err
 	routes := make(map[string][]identity.Mapping)
 	wanted := make(map[string][]ingest.Lane)
 	var errs []error
+	failed := make(map[string]bool)
 	for _, account := range slices.Sorted(maps.Keys(decided)) {
 		errs = append(errs, a.stage(account, decided[account]))
 		lanes := union(lanesOf(decided[account]), a.scratch[account])
@@ -107,6 +108,7 @@ func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) err
 		// Those that end stay until nothing is led to them any more.
 		if err := a.carry(ctx, account, secret, union(lanes, a.grouped[account])); err != nil {
 			errs = append(errs, err) // nothing must be led where nobody takes it
+			failed[account] = true
 			continue
 		}
 		for _, m := range ingest.Mappings(secret, lanes) {
@@ -122,7 +124,7 @@ func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) err
 		return errors.Join(append(errs, err)...) // the lanes of before go on, too
 	}
 	for account := range a.grouped {
-		if len(wanted[account]) == 0 {
+		if len(wanted[account]) == 0 && !failed[account] {
 			errs = append(errs, a.carry(ctx, account, "", nil))
 		}
 	}
