@@ -74,8 +74,10 @@ type acks struct {
 	window  time.Time
 	inside  int // how many came in the window
 
-	// stuck is true while next does not come: then nothing is gained by holding.
+	// stuck is true while next does not come: then nothing is gained by holding. behind is
+	// when something comes from before next, as of a stream that was made again.
 	stuck  bool
+	behind bool
 	looked time.Time
 
 	asks  asking
@@ -130,6 +132,7 @@ func (a *acks) push(f frame, now time.Time) {
 			return
 		}
 		a.passed[seq] = stored
+		a.behind = a.behind || seq < a.next
 	case bytes.HasPrefix(f.payload, []byte("-NAK")):
 		// Of more than fit, those that do keep everything from being purged.
 		if seq >= a.next && len(a.nakked) < mostHeld {
@@ -243,7 +246,7 @@ func (a *acks) pump(now time.Time) {
 	}
 	switch {
 	case end == a.next:
-		if a.stuck && now.Sub(a.looked) > stragglerAfter {
+		if (a.stuck || a.behind) && now.Sub(a.looked) > stragglerAfter {
 			a.ask(stream, now)
 		}
 	case own == 0:
@@ -301,7 +304,7 @@ func (a *acks) forget() {
 	a.asks = nothing
 	a.releaseAll()
 	a.next, a.born, a.created, a.most = 0, 0, time.Time{}, 0
-	a.holding, a.stuck = false, false
+	a.holding, a.stuck, a.behind = false, false, false
 	clear(a.passed)
 }
 
@@ -311,7 +314,7 @@ func (a *acks) ask(what asking, now time.Time) {
 	reply := strconv.AppendUint(append([]byte(nil), a.ReplyPrefix...), a.token, 10)
 	switch what {
 	case stream:
-		a.looked = now
+		a.looked, a.behind = now, false
 		a.out.request("STREAM.INFO."+a.Stream, reply, nil)
 	case consumer:
 		a.out.request("CONSUMER.INFO."+a.Stream+"."+a.Consumer, reply, nil)
@@ -351,11 +354,14 @@ func (a *acks) answered(token uint64, f frame, now time.Time) {
 	}
 	switch what {
 	case stream:
-		if a.next == 0 {
-			a.begin(max(r.State.First, 1), r.Created.UnixNano())
-			return
+		switch born := r.Created.UnixNano(); {
+		case a.next == 0:
+			a.begin(max(r.State.First, 1), born)
+		case born != a.born:
+			a.forget()
+		default:
+			a.advance(r.State.First)
 		}
-		a.advance(r.State.First)
 	case consumer:
 		a.confirmed(r.Created, r.Delivered.Stream, r.Config.MaxAckPending, now)
 	case purge:

@@ -257,3 +257,25 @@ func TestAcksDontWaitLongAfterASlowPurge(t *testing.T) {
 		t.Errorf("%s after a slow purge: got %d acknowledgements held, want none", holdLongest, len(w.acks.held))
 	}
 }
+
+func TestAcksAreHeldAgainWhenAStreamBeginsAnew(t *testing.T) {
+	w := newWorld(t, 1000, "")
+	work := func() (grouped uint64) {
+		before := w.acks.stats.AcksGrouped.Load()
+		for range 50 {
+			w.publish(40)
+			w.deliver(40)
+			w.ack(40, false)
+			w.elapse(holdFor)
+			w.settle()
+		}
+		return w.acks.stats.AcksGrouped.Load() - before
+	}
+	if got := work(); got < 1000 {
+		t.Errorf("first stream: got %d acknowledgements of 2000 removed together, want most", got)
+	}
+	w.recreate()
+	if got := work(); got < 1000 {
+		t.Errorf("second stream: got %d acknowledgements of 2000 removed together, want most", got)
+	}
+}
