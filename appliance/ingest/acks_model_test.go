@@ -64,9 +64,7 @@ type sent struct {
 	message
 	subject, payload, reply, header string
 	plain                           bool
-	pushed                          time.Time
 	forwarded, answered             int
-	gone                            time.Time // forwarded or purged
 }
 
 type request struct {
@@ -169,7 +167,7 @@ func (w *world) take(i int) message {
 func (w *world) send(m message, payload, header string, double, genuine bool) {
 	w.tick()
 	w.sequence++
-	s := &sent{message: m, payload: payload, header: header, pushed: w.now}
+	s := &sent{message: m, payload: payload, header: header}
 	s.subject = fmt.Sprintf("S.C.1.%d.%d.%d.0", m.seq, w.sequence, m.at.UnixNano())
 	s.plain = payload == "" || payload == "+ACK" || payload == "+OK"
 	if double {
@@ -228,7 +226,6 @@ func (w *world) forward(subject, to, fields, header, payload []byte) {
 	if s.reply != string(to) || s.header != string(header) || !s.plain && s.payload != string(payload) || s.plain && len(payload) > len(s.payload) {
 		w.Fatalf("%s: forwarded with %q %q %q, want it as it came", text, to, header, payload)
 	}
-	s.gone = w.now
 	w.toConsumer = append(w.toConsumer, s)
 }
 
@@ -386,7 +383,7 @@ func (w *world) serveAnswer() {
 	w.pump()
 }
 
-// settled has everything arrive that is on its way.
+// settle has everything arrive that is on its way.
 func (w *world) settle() {
 	w.Helper()
 	for len(w.toConsumer)+len(w.toAPI)+len(w.answers) > 0 {
@@ -420,29 +417,37 @@ func (w *world) finish() {
 		if round > 100+int(w.last) {
 			w.Fatalf("got %d messages left of %d, %d pending, asleep %v, want none", len(w.stored), w.last, len(w.pending), w.asleep)
 		}
-		w.deliver(30)
+		w.deliver(100)
 		for len(w.hands) > 0 {
 			w.send(w.take(0), "", "", false, true)
 		}
 		w.settle()
-		w.elapse(300 * time.Millisecond)
-		w.settle()
+		w.elapse(holdFor)
+		if w.settle(); len(w.acks.held) > 0 {
+			w.elapse(stragglerAfter + holdLongest)
+			w.settle()
+		}
 		if w.asleep && len(w.pending) < w.most {
 			w.Fatalf("got a consumer asleep with %d of %d pending, want it awake", len(w.pending), w.most)
 		}
 		// Those that no worker has any more run out of time.
-		for seq := range w.stored {
-			if seq <= w.delivered {
-				w.pending[seq] = true
-				w.redeliver(seq)
-			}
-		}
-		slices.Sort(w.again)
+		w.expire()
 	}
 	w.elapse(2 * time.Second)
 	w.settle()
 	w.elapse(time.Second)
 	w.accounted()
+}
+
+// expire has ack_wait run out for all that was delivered, and be delivered again what was
+// given up.
+func (w *world) expire() {
+	w.again = nil
+	for seq := w.first; seq <= min(w.last, w.delivered); seq++ {
+		if w.stored[seq] {
+			w.pending[seq], w.again, w.asleep = true, append(w.again, seq), false
+		}
+	}
 }
 
 // accounted reports what is unaccounted for when all is done.

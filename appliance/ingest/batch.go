@@ -60,25 +60,43 @@ const (
 
 // commit has the server store the open batch.
 func (l *lane) commit(now time.Time) {
+	subject := l.unheard(now)
+	if subject == nil {
+		l.disband(now)
+		return
+	}
 	l.token++
 	g := l.open
 	l.open = group{}
-	last := g.msgs[len(g.msgs)-1]
-	l.out.forward(last.subject, l.replyTo(l.token), g.fields(len(g.msgs)+1, endOfBatch), nil, nil)
+	l.out.forward(subject, l.replyTo(l.token), g.fields(len(g.msgs)+1, endOfBatch), nil, nil)
 	l.batch = &asked{token: l.token, at: now, group: g.msgs}
 }
 
 // disband takes the messages of the open batch back into the queue.
-func (l *lane) disband() {
+func (l *lane) disband(now time.Time) {
 	l.grouping = false
-	g := l.open
-	l.open = group{}
-	if len(g.msgs) == 0 {
+	if len(l.open.msgs) == 0 {
 		return
 	}
-	l.out.forward(g.msgs[0].subject, nil, g.fields(len(g.msgs)+1, noEnd), nil, nil)
+	subject := l.unheard(now)
+	g := l.open
+	l.open = group{}
+	if subject != nil { // or the server forgets it after some seconds
+		l.out.forward(subject, nil, g.fields(len(g.msgs)+1, noEnd), nil, nil)
+	}
 	l.queue = append(g.msgs, l.queue...)
 	l.bytes += g.bytes
+}
+
+// unheard returns a subject of the open batch that nobody else listens to, for its end;
+// nil when there is none any more.
+func (l *lane) unheard(now time.Time) []byte {
+	for i := len(l.open.msgs) - 1; i >= 0; i-- {
+		if s := l.open.msgs[i].subject; l.out.unheard(s, now) {
+			return s
+		}
+	}
+	return nil
 }
 
 // committed takes in the answer to a batch.
@@ -99,7 +117,7 @@ func (l *lane) committed(f frame, now time.Time) {
 	l.stats.Fallbacks.Add(1)
 	l.backoff = min(max(2*l.backoff, firstBackoff), lastBackoff)
 	l.until = now.Add(l.backoff)
-	l.disband()
+	l.disband(now)
 	// Nothing of it was stored. Each message is the server's to judge now, and all of
 	// them come before what arrived since.
 	for i := range b.group {

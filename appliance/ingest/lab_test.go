@@ -4,7 +4,6 @@ package ingest
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -68,6 +67,8 @@ func newLab(t testing.TB, strict bool, lanes []Lane) *lab {
 	l.opts = &server.Options{
 		ServerName: "lab", Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 		SyncAlways: strict, TrustedOperators: []*jwt.OperatorClaims{oc}, SystemAccount: spub, AccountResolver: l.mem,
+		// As the engine has it: what is passed on has a longer subject.
+		MaxControlLine:    server.MAX_CONTROL_LINE_SIZE + 512,
 		JetStreamMaxStore: 8 << 30, JetStreamMaxMemory: 1 << 30,
 	}
 	l.start()
@@ -187,5 +188,3 @@ func eventually(t testing.TB, within time.Duration, f func() error) {
 func lanesOf(stream string, subjects ...string) []Lane {
 	return []Lane{{Stream: stream, Subjects: subjects, MaxMsgSize: 1 << 30}}
 }
-
-var _ = fmt.Sprint

@@ -122,6 +122,9 @@ func newLane(l Lane, out outlet, stats *Stats) *lane {
 
 // push takes in a message for the stream.
 func (l *lane) push(f frame, now time.Time) {
+	if bytes.HasPrefix(f.reply, []byte(ownPrefix)) {
+		f.reply = nil // the stream's answer to it would pass for one to somebody else
+	}
 	if len(l.queue) >= mostWaiting || l.bytes+f.size() > l.Room {
 		l.stats.Refused.Add(1)
 		if len(f.reply) > 0 {
@@ -135,7 +138,7 @@ func (l *lane) push(f frame, now time.Time) {
 		m.traits = examine(m.header)
 	}
 	l.queue = append(l.queue, m)
-	l.bytes += f.size()
+	l.bytes += m.size()
 	l.came++
 	if l.reunion = now.Add(l.cost.fixed / lull); l.reunion.After(l.longest) {
 		l.reunion = l.longest
@@ -307,14 +310,13 @@ func (l *lane) answered(token uint64, f frame, now time.Time) {
 		if i < 0 {
 			return
 		}
-		a := l.late[i]
-		l.late = slices.Delete(l.late, i, i+1)
-		if a.group == nil {
+		if a := l.late[i]; a.group == nil {
 			l.answerOne(a.msg, f)
-		} else {
-			// What was refused is not sent again so late: its publishers have given up.
-			l.answerGroup(a.group, f)
+		} else if ours, _ := l.answerGroup(a.group, f); !ours {
+			return
 		}
+		// What was refused is not sent again so late: its publishers have given up.
+		l.late = slices.Delete(l.late, i, i+1)
 	}
 }
 
@@ -332,7 +334,7 @@ func (l *lane) giveUp(now time.Time) {
 	if l.batch != nil && now.Sub(l.batch.at) > patience {
 		l.late, l.batch = append(l.late, *l.batch), nil
 		l.stats.Unanswered.Add(1)
-		l.disband()
+		l.disband(now)
 	}
 	if l.probe != nil && now.Sub(l.probe.at) > patience {
 		l.late, l.probe = append(l.late, *l.probe), nil
@@ -344,8 +346,8 @@ func (l *lane) giveUp(now time.Time) {
 }
 
 // release passes on everything that waits: the lane ends.
-func (l *lane) release() {
-	l.disband()
+func (l *lane) release(now time.Time) {
+	l.disband(now)
 	for i := range l.queue {
 		l.pass(&l.queue[i])
 	}

@@ -19,6 +19,7 @@ type session struct {
 	w    *wire
 	info serverInfo
 	id   string // in reply subjects: answers to an earlier connection are not for this one
+	show string // in batch IDs, which others read: who knew id could answer for the stream
 
 	lanes   map[int]*lane // by subscription
 	acks    map[int]*acks // by subscription
@@ -32,10 +33,11 @@ type session struct {
 const answersSID = 1
 
 func newSession(a *account, w *wire, info serverInfo) *session {
-	var id [6]byte
+	var id, show [6]byte
 	_, _ = rand.Read(id[:]) // never fails
+	_, _ = rand.Read(show[:])
 	return &session{
-		a: a, w: w, info: info, id: hex.EncodeToString(id[:]),
+		a: a, w: w, info: info, id: hex.EncodeToString(id[:]), show: hex.EncodeToString(show[:]),
 		lanes: make(map[int]*lane), acks: make(map[int]*acks), byName: make(map[string]int), nextSID: answersSID + 1,
 		audience: audience{account: a.name, in: a.opts.Listening},
 	}
@@ -85,7 +87,9 @@ func (s *session) run() (err error) {
 		clear(frames)
 		var pinged bool
 		frames, pinged, err = s.w.read(frames[:0])
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			s.deadline = time.Time{} // whoever ended the read has set another one
+		} else if err != nil {
 			return err
 		}
 		if pinged {
@@ -187,7 +191,7 @@ func (s *session) take() {
 	for _, l := range wanted {
 		l.MaxPayload = s.info.MaxPayload
 		l.Room = max(mostWaitingBytes/len(wanted), leastRoom)
-		l.BatchPrefix = batchPrefix + s.id + "-"
+		l.BatchPrefix = batchPrefix + s.show + "-"
 		if sid, ok := s.byName[l.Stream]; ok {
 			l.ReplyPrefix = s.lanes[sid].ReplyPrefix
 			s.lanes[sid].Lane = l
@@ -242,7 +246,7 @@ func (s *session) takeAcks(l Lane) {
 func (s *session) end(name string) {
 	sid := s.byName[name]
 	s.w.unsubscribe(sid)
-	s.lanes[sid].release()
+	s.lanes[sid].release(time.Now())
 	s.lanes[sid].ended = true
 	delete(s.byName, name)
 	for sid, a := range s.acks {
