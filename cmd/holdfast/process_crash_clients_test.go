@@ -126,7 +126,7 @@ func land(ctx context.Context, s *crashSession, f jetstream.PubAckFuture, acked 
 	case ack := <-f.Ok():
 		acked(ack)
 		return true
-	case <-f.Err():
+	case <-f.Err(): //nolint:errcheck // whatever it is, the message is sent again
 		return false
 	case <-s.closed:
 	case <-ctx.Done():
