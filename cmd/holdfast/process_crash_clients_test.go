@@ -41,6 +41,7 @@ type crashPublisher struct {
 	no      int
 	subject string
 	window  int // messages on their way; 1: each waits for its own acknowledgement
+	large   int // so many in a hundred, so that blocks of 8 MiB fill
 	n       int
 	pending []crashMessage
 }
@@ -49,9 +50,9 @@ type crashPublisher struct {
 func crashPublishers() []*crashPublisher {
 	var out []*crashPublisher
 	for i := range 48 {
-		p := &crashPublisher{no: i, subject: fmt.Sprintf("orders.%d", i), window: 1}
+		p := &crashPublisher{no: i, subject: fmt.Sprintf("orders.%d", i), window: 1, large: 4}
 		if i%4 == 3 {
-			p.subject = fmt.Sprintf("jobs.%d", i)
+			p.subject, p.large = fmt.Sprintf("jobs.%d", i), 8
 		}
 		if i/4%4 == 3 {
 			p.window = 16
@@ -69,8 +70,8 @@ func (p *crashPublisher) next(b *crashBook) crashMessage {
 	}
 	p.n++
 	m := crashMessage{fmt.Sprintf("%d-%d", p.no, p.n), message(p.no, p.n)}
-	if rand.IntN(100) == 0 { // so that blocks fill
-		m.text = message(p.no, p.n) + strings.Repeat(" large", rand.IntN(5000))
+	if rand.IntN(100) < p.large {
+		m.text += strings.Repeat(" large", rand.IntN(20_000))
 	}
 	b.publishing(m)
 	return m
@@ -125,7 +126,7 @@ func land(ctx context.Context, s *crashSession, f jetstream.PubAckFuture, acked 
 	case ack := <-f.Ok():
 		acked(ack)
 		return true
-	case <-f.Err():
+	case <-f.Err(): //nolint:errcheck // whatever it is, the message is sent again
 		return false
 	case <-s.closed:
 	case <-ctx.Done():

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,9 +73,8 @@ func newCrash(t *testing.T, seed uint64) *crash {
 	return c
 }
 
-// config is one of many for the same streams. In the first, what is to be grouped is
-// on; in later ones it comes and goes. Limits only grow, and that of JOBS makes small
-// blocks.
+// config is one of many for the same streams. In the first, group commit is on; in later
+// ones it comes and goes. Limits only grow, for less would need a permission.
 func (c *crash) config() string {
 	group := func() string {
 		if c.book == nil || c.kills == 0 {
@@ -105,8 +103,8 @@ func (c *crash) config() string {
         group_commit: %q
         consumers:
           worker: {ack_wait: 1s, max_ack_pending: %d}
-`, min(120+c.kills, 200), 10+c.rng.IntN(20), group(), c.rng.IntN(1000), 5000+c.rng.IntN(1000),
-		min(4+c.kills, 20), 10+c.rng.IntN(20), group(), 500+c.rng.IntN(500))
+`, 120+c.kills, 10+c.rng.IntN(20), group(), c.rng.IntN(1000), 5000+c.rng.IntN(1000),
+		24+c.kills, 10+c.rng.IntN(20), group(), 500+c.rng.IntN(500))
 }
 
 func (c *crash) run(end time.Time) {
@@ -117,6 +115,7 @@ func (c *crash) run(end time.Time) {
 		c.kills++
 		if c.rng.IntN(3) == 0 {
 			c.forgetMemory()
+			c.lost++
 		}
 	}
 	c.start()
@@ -131,8 +130,8 @@ func (c *crash) run(end time.Time) {
 		}
 	}
 	acked, batched, delivered, done := c.book.counts()
-	c.t.Logf("%d kills, %d of them with the memory lost, %d changes applied: %d messages acknowledged, %d%% of them in batches; %d deliveries, %d acknowledged by workers",
-		c.kills, c.lost, c.applied, acked, 100*batched/max(acked, 1), delivered, done)
+	c.t.Logf("%d kills, %d of them with the memory lost, %d changes applied: %d messages acknowledged, %d%% of them in batches; %d deliveries, %d acknowledged by workers; %d blocks begun by ORDERS, %d by JOBS",
+		c.kills, c.lost, c.applied, acked, 100*batched/max(acked, 1), delivered, done, c.blocks("ORDERS"), c.blocks("JOBS"))
 }
 
 // load publishes, consumes and applies changes until the kill, which hits somewhere.
@@ -201,29 +200,21 @@ func (c *crash) change() {
 	}
 }
 
-// memory is where the node stages its batches.
-func (c *crash) memory() []string {
-	var dirs []string
-	links, err := filepath.Glob(filepath.Join(c.data, "jetstream", "*", "streams", "*", "batches"))
+// blocks is how many blocks a stream has begun: they are numbered.
+func (c *crash) blocks(stream string) int {
+	last := 0
+	files, err := filepath.Glob(filepath.Join(c.data, "jetstream", "*", "streams", stream, "msgs", "*.blk"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, l := range links {
-		if to, err := os.Readlink(l); err == nil {
-			dirs = append(dirs, filepath.Dir(filepath.Dir(to)))
-		}
-	}
-	return slices.Compact(dirs)
-}
-
-// forgetMemory does what a reboot does.
-func (c *crash) forgetMemory() {
-	for _, dir := range c.memory() {
-		if err := os.RemoveAll(dir); err != nil {
+	for _, f := range files {
+		n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk"))
+		if err != nil {
 			c.t.Fatal(err)
 		}
+		last = max(last, n)
 	}
-	c.lost++
+	return last
 }
 
 func (c *crash) checkMemoryGivenBack() {

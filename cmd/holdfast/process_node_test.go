@@ -90,6 +90,7 @@ func newNode(t *testing.T, config string) *node {
 	n.configure(config)
 	t.Cleanup(func() {
 		n.kill9()
+		n.forgetMemory()
 		checkOutput(t, n.log.String())
 		if t.Failed() {
 			t.Logf("output of the node:\n%s", n.log)

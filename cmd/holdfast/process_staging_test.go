@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +55,30 @@ func (n *node) staged(stream string) string {
 		}
 	}
 	return ""
+}
+
+// memory is where the node stages its batches.
+func (n *node) memory() []string {
+	var dirs []string
+	links, err := filepath.Glob(filepath.Join(n.data, "jetstream", "*", "streams", "*", "batches"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, l := range links {
+		if to, err := os.Readlink(l); err == nil {
+			dirs = append(dirs, filepath.Dir(filepath.Dir(to)))
+		}
+	}
+	return slices.Compact(dirs)
+}
+
+// forgetMemory does what a reboot does.
+func (n *node) forgetMemory() {
+	for _, dir := range n.memory() {
+		if err := os.RemoveAll(dir); err != nil {
+			n.t.Error(err)
+		}
+	}
 }
 
 // inMemory is staged, which must be in memory.
@@ -173,11 +198,9 @@ func TestProcessGroupsAgainAfterAReboot(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, grouped(groupOn, groupOn)).start()
 			n.batch("ORDERS", "orders.a")
-			dir := n.inMemory("ORDERS")
+			n.inMemory("ORDERS")
 			ends(n)
-			if err := os.RemoveAll(filepath.Dir(filepath.Dir(dir))); err != nil {
-				t.Fatal(err)
-			}
+			n.forgetMemory()
 			n.start()
 			n.inMemory("ORDERS")
 			n.batch("ORDERS", "orders.a")
@@ -238,11 +261,9 @@ func TestProcessStartsCalmlyWithTheBeginningOfABatch(t *testing.T) {
 		return nil
 	})
 	last := lastMessage(t, js).Sequence
-	dir := n.inMemory("ORDERS")
+	n.inMemory("ORDERS")
 	n.kill9()
-	if err := os.RemoveAll(filepath.Dir(filepath.Dir(dir))); err != nil {
-		t.Fatal(err)
-	}
+	n.forgetMemory()
 	n.cutLastRecord("ORDERS")
 	n.start()
 	n.logged("nothing is lost")
