@@ -81,8 +81,9 @@ type Appliance struct {
 	adminServer   *http.Server
 	httpServer    *http.Server
 	serving       sync.WaitGroup
-	broken        chan error // a listener that failed
-	wasReady      sync.Once  // OnReady was called
+	broken        chan error    // a listener that failed
+	stopping      chan struct{} // closed when the stop begins
+	wasReady      sync.Once     // OnReady was called
 
 	seenKeys sync.Map // name of the user, by public key: all keys since the start
 
@@ -92,8 +93,9 @@ type Appliance struct {
 	applied chan struct{} // somebody applied, which may have left something to try again
 	watched string        // what the configuration's files looked like when they were read
 
-	applying sync.Mutex               // serialises what changes the topology; taken before publishing. Guards grouped
+	applying sync.Mutex               // serialises what changes the topology; taken before publishing. Guards grouped and scratch
 	grouped  map[string][]ingest.Lane // what goes through group commit, by account
+	scratch  map[string][]ingest.Lane // what does for the time of a measurement, by account
 
 	mu         sync.Mutex // guards what follows; taken last, never while calling a part
 	phase      admin.Phase
@@ -120,9 +122,11 @@ func Open(o Options) (_ *Appliance, err error) {
 		started:   time.Now(),
 		phase:     admin.PhaseStarting,
 		broken:    make(chan error, 2),
+		stopping:  make(chan struct{}),
 		published: map[string]string{},
 		told:      map[string]string{},
 		applied:   make(chan struct{}, 1),
+		scratch:   map[string][]ingest.Lane{},
 	}
 	if o.Watched != nil {
 		// Now, and not after a long recovery: what changes meanwhile is a change.
@@ -264,7 +268,7 @@ func (a *Appliance) rememberKeys() {
 }
 
 func (a *Appliance) prepareServers() error {
-	a.adminServer = newServer(admin.Handler(a, a, a))
+	a.adminServer = newServer(admin.Handler(a, a, a, a))
 	a.adminServer.ConnContext = admin.WithPeer
 	if a.httpListener == nil {
 		return nil

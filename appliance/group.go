@@ -89,7 +89,8 @@ func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// lanes are the streams of an account whose messages are grouped.
+// lanes are the streams of an account whose messages are grouped, those of a measurement
+// included.
 func (a *Appliance) lanes(cfg *config.Config, account string) []ingest.Lane {
 	var lanes []ingest.Lane
 	mapped := 0
@@ -116,7 +117,7 @@ func (a *Appliance) lanes(cfg *config.Config, account string) []ingest.Lane {
 		}
 		lanes = append(lanes, l)
 	}
-	return lanes
+	return union(lanes, a.scratch[account])
 }
 
 // groupingPays reports whether auto means on, here.

@@ -269,6 +269,7 @@ func (a *Appliance) tellReady() {
 // stop ends everything in the reverse order of the start.
 func (a *Appliance) stop(now context.Context) error {
 	a.setPhase(admin.PhaseDraining)
+	close(a.stopping)
 	a.opts.Notify.Stopping()
 	a.log.Info("stopping", keyCount, a.connections(), keyMode, stopMode(now))
 	// The server writes the state of each consumer, 10 ms each: a node with

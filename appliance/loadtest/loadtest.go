@@ -55,8 +55,6 @@ func (l Load) most(subject string) int64 {
 type Result struct {
 	Phases []Phase
 	Counts Counts
-	// GroupCommit is true where the node commits several publishers' messages at once.
-	GroupCommit bool
 }
 
 // Phase is a part of a run. Its time ends when the last acknowledgement has come and,
@@ -113,7 +111,6 @@ func Run(ctx context.Context, t Target, s Scratch, l Load, watch Observer) (_ Re
 	}
 	defer nc.Close()
 	r := &run{target: t, load: l, place: place, watch: watch, js: js, begun: time.Now(), block: filling(l.Size)}
-	r.result.GroupCommit = place.GroupCommit
 	return r.all(ctx)
 }
 

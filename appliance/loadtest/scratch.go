@@ -49,8 +49,6 @@ type Place struct {
 	Consumer string
 	// Subject begins the subjects that the stream stores; a token more makes one.
 	Subject string
-	// GroupCommit is true where the node commits several publishers' messages at once.
-	GroupCommit bool
 }
 
 // Scratch makes the stream and the consumer of a run and removes them.
@@ -61,7 +59,7 @@ type Scratch interface {
 }
 
 // Direct makes scratch streams as any client makes a stream. The node does not treat
-// them as declared ones.
+// them as declared ones, unless it is asked to.
 type Direct struct {
 	nc *nats.Conn
 	js jetstream.JetStream
@@ -98,7 +96,9 @@ func (d *Direct) Make(ctx context.Context, w Wish) (Place, error) {
 		MaxBytes:    w.MaxBytes,
 		MaxAge:      keepFor,
 		Replicas:    1,
-		Metadata:    map[string]string{mark: "scratch"},
+		// As a declared stream has it, which the node hands batches to.
+		AllowAtomicPublish: true,
+		Metadata:           map[string]string{mark: "scratch"},
 	}
 	if w.WorkQueue {
 		stream.Retention = jetstream.WorkQueuePolicy

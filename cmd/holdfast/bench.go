@@ -55,13 +55,15 @@ func newBenchQueueCmd(std stdio, g *globals) *cobra.Command {
 			"by message. At the end the publishing is repeated against a node of its own in durability\n" +
 			"interval, on the same disk: that is what fsync before each acknowledgement costs here.\n\n" +
 			"It uses a scratch stream of its own, HOLDFAST_BENCH_…, which counts against the limits of\n" +
-			"the account, and removes it at the end, also after an error or Ctrl-C. Streams of others\n" +
-			"are not touched, but they share the disk, and are slower meanwhile: with clients\n" +
-			"connected it asks first. The figures are of this program and the node together, on one\n" +
-			"machine.\n\n" +
+			"the account, and removes it at the end, also after an error or Ctrl-C. Its messages are\n" +
+			"grouped as those of a stream in the file with group_commit auto; the report says so, or\n" +
+			"why not. Streams of others are not touched, but they share the disk, and are slower\n" +
+			"meanwhile: with clients connected it asks first. The figures are of this program and the\n" +
+			"node together, on one machine.\n\n" +
 			"Exit code 1 when the counts do not agree, or when it could not be measured to the end.",
 		Example: "  holdfast bench queue\n" +
 			"  holdfast bench queue --account shop --publishers 64 --size 4KiB --retention limits\n" +
+			"  holdfast bench queue --no-group-commit\n" +
 			"  holdfast bench queue --yes --no-compare --output json",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return b.run(c.Context()) },
@@ -74,6 +76,7 @@ func newBenchQueueCmd(std stdio, g *globals) *cobra.Command {
 	f.DurationVar(&b.load.For, "for", 5*time.Second, "`TIME` to publish, in each phase that does: 100ms to 1m")
 	f.StringVar(&b.retention, "retention", "workqueue", "`RETENTION` of the scratch stream: "+strings.Join(retentions(), ", "))
 	f.StringVar(&b.space, "space", "256MiB", "`SIZE` that the scratch stream may take; a phase that fills it ends early")
+	f.BoolVar(&b.noGroup, "no-group-commit", false, "one fsync for each message, as with group_commit off")
 	f.BoolVar(&b.noCompare, "no-compare", false, "don't measure what durability interval would give")
 	f.StringVar(&b.compareDir, "compare-dir", "", "where the node for the comparison keeps its data for that time: a `DIR` on the same disk, instead of the data directory")
 	f.StringVar(&b.tlsCert, "tlscert", "", "`FILE` with a certificate to show to a node that asks clients for one")
@@ -91,7 +94,7 @@ type benching struct {
 	load                                        loadtest.Load
 	account, size, space, retention, compareDir string
 	tlsCert, tlsKey                             string
-	noCompare, yes                              bool
+	noCompare, noGroup, yes                     bool
 }
 
 func (b *benching) run(ctx context.Context) error {
@@ -115,7 +118,7 @@ func (b *benching) run(ctx context.Context) error {
 	if err := b.agree(status); err != nil {
 		return err
 	}
-	report, err := b.measure(ctx, status, target)
+	report, err := b.measure(ctx, node, status, target)
 	if report.complete() && b.g.json() {
 		printJSON(b.std.out, report)
 	} else if report.complete() {
@@ -243,24 +246,16 @@ func (b *benching) agree(s admin.Status) error {
 }
 
 // measure puts the load on the node, and on another one to compare with.
-func (b *benching) measure(ctx context.Context, s admin.Status, target loadtest.Target) (benchReport, error) {
+func (b *benching) measure(ctx context.Context, node *admin.Client, s admin.Status, target loadtest.Target) (benchReport, error) {
 	report := b.newReport(s)
-	result, err := b.putLoad(ctx, target, b.load, "")
+	group := &grouped{node: node, account: b.account, refused: b.noGroup}
+	result, err := b.putLoad(ctx, target, b.load, "", group)
 	report.add(result)
+	report.GroupCommit, report.GroupCommitOff = group.why == "", group.why
 	if err != nil {
 		return report, err
 	}
 	return report, b.compare(ctx, s, &report)
-}
-
-// putLoad runs one load through a scratch stream of the target.
-func (b *benching) putLoad(ctx context.Context, target loadtest.Target, l loadtest.Load, prefix string) (loadtest.Result, error) {
-	scratch, err := loadtest.NewDirect(target)
-	if err != nil {
-		return loadtest.Result{}, err
-	}
-	defer scratch.Close()
-	return loadtest.Run(ctx, target, scratch, l, b.observer(prefix))
 }
 
 // observer shows how far a phase is, and in one line that stays what came of it.

@@ -102,7 +102,7 @@ func (b *benching) compareIn(ctx context.Context, dir string) (_ comparison, err
 	}
 	load := b.load
 	load.PublishOnly = true
-	result, err := b.putLoad(ctx, targetOf(login), load, "durability interval, ")
+	result, err := b.putLoad(ctx, targetOf(login), load, "durability interval, ", nil)
 	if err != nil {
 		return comparison{}, err
 	}

@@ -16,16 +16,17 @@ import (
 // benchReport is what `holdfast bench queue --output json` prints. Its keys are
 // documented in testdata/docs/verbs/bench-queue.md.
 type benchReport struct {
-	Node        string       `json:"node"`
-	Account     string       `json:"account"`
-	Durability  string       `json:"durability"`
-	GroupCommit bool         `json:"group_commit"`
-	Retention   string       `json:"retention"`
-	Publishers  int          `json:"publishers"`
-	Workers     int          `json:"workers"`
-	Size        int          `json:"message_bytes"`
-	ForSeconds  float64      `json:"for_seconds"`
-	Phases      []benchPhase `json:"phases"`
+	Node           string       `json:"node"`
+	Account        string       `json:"account"`
+	Durability     string       `json:"durability"`
+	GroupCommit    bool         `json:"group_commit"`
+	GroupCommitOff string       `json:"group_commit_off,omitempty"` // why
+	Retention      string       `json:"retention"`
+	Publishers     int          `json:"publishers"`
+	Workers        int          `json:"workers"`
+	Size           int          `json:"message_bytes"`
+	ForSeconds     float64      `json:"for_seconds"`
+	Phases         []benchPhase `json:"phases"`
 
 	Acknowledged int `json:"acknowledged"`
 	Stored       int `json:"stored"`
@@ -71,7 +72,6 @@ func (b *benching) newReport(s admin.Status) benchReport {
 func (r *benchReport) complete() bool { return len(r.Phases) == 3 }
 
 func (r *benchReport) add(res loadtest.Result) {
-	r.GroupCommit = res.GroupCommit
 	for _, p := range res.Phases {
 		r.Phases = append(r.Phases, phaseOf(p, r.Size))
 	}
@@ -93,11 +93,11 @@ func phaseOf(p loadtest.Phase, size int) benchPhase {
 }
 
 func printBench(w io.Writer, r benchReport) {
-	mode := r.Durability
-	if r.GroupCommit {
-		mode += ", group commit"
+	group := "on"
+	if !r.GroupCommit {
+		group = "off: " + r.GroupCommitOff
 	}
-	fmt.Fprintf(w, "Node  %s, account %s, durability %s\n", r.Node, r.Account, mode)
+	fmt.Fprintf(w, "Node  %s, account %s, durability %s\n      group commit: %s\n", r.Node, r.Account, r.Durability, group)
 	fmt.Fprintf(w, "Load  %s, %s, messages of %s, retention %s\n\n", count(r.Publishers, "publisher"), count(r.Workers, "worker"), sizeText(int64(r.Size)), r.Retention)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "PHASE\tMESSAGES\tMSGS/S\tMB/S\tACK P50\tP99\tMAX\tDELIVERY P50\tP99\tMAX")

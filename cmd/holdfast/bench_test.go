@@ -91,7 +91,7 @@ func TestBenchAsksBeforeItSlowsClientsDown(t *testing.T) {
 // measured is the report of a run.
 func measured(change func(*benchReport)) benchReport {
 	r := benchReport{
-		Node: "hf-plant7", Account: "shop", Durability: "strict", Retention: "workqueue", Publishers: 16, Workers: 1, Size: 256, ForSeconds: 5,
+		Node: "hf-plant7", Account: "shop", Durability: "strict", GroupCommit: true, Retention: "workqueue", Publishers: 16, Workers: 1, Size: 256, ForSeconds: 5,
 		Phases: []benchPhase{
 			{Name: loadtest.PhasePublish, Messages: 27012, Seconds: 5.001, MessagesPerSecond: 5401.3, BytesPerSecond: 1382733, Ack: &benchLatency{0.00297, 0.0061, 0.0232}},
 			{Name: loadtest.PhaseConsume, Messages: 27012, Seconds: 4.8, MessagesPerSecond: 5627.5, BytesPerSecond: 1440640},
@@ -114,13 +114,14 @@ func TestBenchPrintsWhatItMeasured(t *testing.T) {
 	for name, change := range map[string]func(*benchReport){
 		"usual": nil,
 		"full": func(r *benchReport) {
-			r.GroupCommit, r.Phases[0].Full, r.Redelivered = true, true, 2
+			r.Phases[0].Full, r.Redelivered = true, 2
 			r.Comparison.TimesFaster = 1.19
 		},
 		"skipped": func(r *benchReport) {
+			r.GroupCommit, r.GroupCommitOff = false, "in durability interval there is no fsync to share"
 			r.Comparison, r.ComparisonSkipped = nil, "the node itself is in durability interval"
 		},
-		"none": func(r *benchReport) { r.Comparison = nil },
+		"none": func(r *benchReport) { r.GroupCommit, r.GroupCommitOff, r.Comparison = false, "--no-group-commit", nil },
 	} {
 		var out bytes.Buffer
 		printBench(&out, measured(change))

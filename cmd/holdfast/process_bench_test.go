@@ -47,7 +47,7 @@ func TestProcessBenchMeasuresAndLeavesNothing(t *testing.T) {
 	publish(t, n.jetStream(), "jobs.one", "mine")
 	for _, retention := range retentions() {
 		// The connection of this test is a client.
-		cmd := n.command(benched("--yes", "--retention", retention, "--output", "json")...)
+		cmd := n.command(benched("--yes", "--publishers", "32", "--retention", retention, "--output", "json")...)
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
@@ -60,6 +60,9 @@ func TestProcessBenchMeasuresAndLeavesNothing(t *testing.T) {
 		}
 		if len(r.Phases) != 3 || r.Acknowledged == 0 || r.Stored != r.Acknowledged || r.Consumed != r.Acknowledged {
 			t.Errorf("%s: got %+v, want three phases and equal counts", retention, r)
+		}
+		if on := r.GroupCommit && r.GroupCommitOff == ""; !on && !strings.HasPrefix(r.GroupCommitOff, "a flush of this disk takes") {
+			t.Errorf("%s: got group commit off: %q, want it on, or a disk on which it does not pay", retention, r.GroupCommitOff)
 		}
 		if c := r.Comparison; c == nil || c.Durability != "interval" || c.SyncIntervalSeconds != 1 || c.TimesFaster <= 0 {
 			t.Errorf("%s: got comparison %+v, skipped: %q, want one", retention, c, r.ComparisonSkipped)
@@ -75,11 +78,11 @@ func TestProcessBenchMeasuresAndLeavesNothing(t *testing.T) {
 func TestProcessBenchPrintsForPeople(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, shop).start()
-	code, out := n.holdfast(benched("--no-compare")...)
+	code, out := n.holdfast(benched("--no-compare", "--no-group-commit")...)
 	if code != exitOK {
 		t.Errorf("got exit code %d, want 0\n%s", code, out)
 	}
-	for _, want := range []string{"publish: ", "consume: ", "end-to-end: ", "account shop, durability strict", "PHASE", "Counted: "} {
+	for _, want := range []string{"publish: ", "consume: ", "end-to-end: ", "account shop, durability strict", "group commit: off: --no-group-commit", "PHASE", "Counted: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("got %q, want it to contain %q", out, want)
 		}
