@@ -82,14 +82,10 @@ func (c *Client) Bench(ctx context.Context, r BenchRequest) (end func() error, e
 		return nil, err
 	}
 	return func() error {
-		defer cancel()
-		select {
-		case err := <-ended:
-			return err
-		default:
-		}
 		cancel()
-		<-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
+		}
 		return nil
 	}, nil
 }

@@ -97,8 +97,8 @@ type lane struct {
 	open     group
 	batch    *asked // the batch that is being committed
 
-	late  []asked // given up waiting for
-	ended bool    // nothing more comes
+	late  []asked   // given up waiting for
+	ended time.Time // nothing more is to come since; zero while it is wanted
 
 	// After a batch, the publishers that were answered are likely to be back in a
 	// moment, and one batch with them costs less than another one for them. So the open

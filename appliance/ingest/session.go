@@ -119,7 +119,8 @@ func (s *session) pump(now time.Time) {
 	next := now.Add(tickEvery)
 	for sid, l := range s.lanes {
 		if !l.busy() {
-			if l.ended {
+			// What the server had sent before it knew is still to come.
+			if !l.ended.IsZero() && now.Sub(l.ended) > patience {
 				delete(s.lanes, sid)
 			}
 			continue
@@ -246,8 +247,9 @@ func (s *session) takeAcks(l Lane) {
 func (s *session) end(name string) {
 	sid := s.byName[name]
 	s.w.unsubscribe(sid)
-	s.lanes[sid].release(time.Now())
-	s.lanes[sid].ended = true
+	now := time.Now()
+	s.lanes[sid].release(now)
+	s.lanes[sid].ended = now
 	delete(s.byName, name)
 	for sid, a := range s.acks {
 		if a.Stream == name {
