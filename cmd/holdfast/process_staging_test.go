@@ -19,7 +19,7 @@ import (
 )
 
 // grouped is a log and a work queue, each with group commit as said.
-func grouped(orders, jobs string) string {
+func groupedNode(orders, jobs string) string {
 	return listening + fmt.Sprintf(`accounts:
   shop:
     streams:
@@ -160,7 +160,7 @@ func leftover(t *testing.T, dir string) string {
 
 func TestProcessTakesOverTheMemoryOfAKilledStartAndGivesItBack(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, grouped(groupOn, groupOn)).start()
+	n := newNode(t, groupedNode(groupOn, groupOn)).start()
 	n.batch("ORDERS", "orders.a")
 	dir := n.inMemory("ORDERS")
 	n.kill9()
@@ -178,12 +178,12 @@ func TestProcessTakesOverTheMemoryOfAKilledStartAndGivesItBack(t *testing.T) {
 
 func TestProcessGivesTheMemoryOfAKilledStartBackWithoutGroupCommit(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, grouped(groupOn, groupOn)).start()
+	n := newNode(t, groupedNode(groupOn, groupOn)).start()
 	n.batch("ORDERS", "orders.a")
 	dir := n.inMemory("ORDERS")
 	n.kill9()
 	leftover(t, dir)
-	n.configure(grouped(groupOff, groupOff))
+	n.configure(groupedNode(groupOff, groupOff))
 	n.start()
 	gone(t, filepath.Dir(filepath.Dir(dir)))
 	n.stop()
@@ -196,7 +196,7 @@ func TestProcessGroupsAgainAfterAReboot(t *testing.T) {
 	for name, ends := range map[string]func(*node){"killed": (*node).kill9, "stopped": (*node).stop} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newNode(t, grouped(groupOn, groupOn)).start()
+			n := newNode(t, groupedNode(groupOn, groupOn)).start()
 			n.batch("ORDERS", "orders.a")
 			n.inMemory("ORDERS")
 			ends(n)
@@ -214,14 +214,14 @@ func TestProcessGroupsAgainAfterAReboot(t *testing.T) {
 // us removes a link to memory that is gone.
 func TestProcessClientsBatchAfterGroupCommitAndAReboot(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, grouped(groupOn, groupOn)).start()
+	n := newNode(t, groupedNode(groupOn, groupOn)).start()
 	n.batch("ORDERS", "orders.a")
-	n.apply(grouped("allow_atomic: false", groupOn))
+	n.apply(groupedNode("allow_atomic: false", groupOn))
 	n.stop()
 	n.start()
-	n.apply(grouped("allow_atomic: true\n        duplicate_window: 4m", groupOn)) // else it were the first one again, and stale
+	n.apply(groupedNode("allow_atomic: true\n        duplicate_window: 4m", groupOn)) // else it were the first one again, and stale
 	n.atomically("orders.a")
-	n.apply(grouped(groupOn+"\n        duplicate_window: 3m", groupOn))
+	n.apply(groupedNode(groupOn+"\n        duplicate_window: 3m", groupOn))
 	n.batch("ORDERS", "orders.a")
 	n.stop()
 	n.calm()
@@ -234,9 +234,9 @@ func TestProcessStagesTheBatchesOfClientsOnDisk(t *testing.T) {
 	for name, fields := range map[string]string{"grouped": "allow_atomic: true", "alone": groupOff + "\n        allow_atomic: true"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newNode(t, grouped(groupOn, groupOn)).start()
+			n := newNode(t, groupedNode(groupOn, groupOn)).start()
 			n.batch("ORDERS", "orders.a")
-			n.apply(grouped(fields, groupOn))
+			n.apply(groupedNode(fields, groupOn))
 			if got := n.staged("ORDERS"); got != "" {
 				t.Errorf("got batches of clients staged in %s, want them on disk", got)
 			}
@@ -250,7 +250,7 @@ func TestProcessStagesTheBatchesOfClientsOnDisk(t *testing.T) {
 // A power cut may leave the beginning of a batch, whose rest was in memory.
 func TestProcessStartsCalmlyWithTheBeginningOfABatch(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, grouped(groupOn, groupOn)).start()
+	n := newNode(t, groupedNode(groupOn, groupOn)).start()
 	js := n.jetStream()
 	eventually(t, patience, func() error {
 		n.batch("ORDERS", "orders.a")
