@@ -172,16 +172,19 @@ func (l *lab) stream(cfg jetstream.StreamConfig) jetstream.Stream {
 
 func eventually(t testing.TB, within time.Duration, f func() error) {
 	t.Helper()
-	end := time.Now().Add(within)
+	end := time.After(within)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
 	for {
 		err := f()
 		if err == nil {
 			return
 		}
-		if time.Now().After(end) {
+		select {
+		case <-end:
 			t.Fatalf("after %s still: %v", within, err)
+		case <-tick.C:
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 
