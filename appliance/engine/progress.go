@@ -77,11 +77,11 @@ func newRecovery(names Names) *recovery {
 }
 
 // begin counts what is on disk below the server's store.
-func (r *recovery) begin(storeDir string) {
+func (r *recovery) begin(storeDir string, m mended) {
 	sizes := streamSizes(filepath.Join(storeDir, server.JetStreamStoreDir))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sizes = sizes
+	r.sizes, r.mended = sizes, m
 	r.phase = PhaseRecovering
 }
 

@@ -69,7 +69,7 @@ func TestProgressShowsTheStreamThatIsBeingRecovered(t *testing.T) {
 	if got := r.progress().Phase; got != PhaseNew {
 		t.Errorf("got phase %s, want %s", got, PhaseNew)
 	}
-	r.begin(dir)
+	r.begin(dir, mended{})
 	r.notice(formatRestoreBegins, []any{"ACC", "A"})
 	r.notice(formatRestoreBegins, []any{"ACC", "B"})
 	r.notice(formatRestoreEnds, []any{"1", "ACC", "A", "1s"})

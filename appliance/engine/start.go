@@ -42,8 +42,7 @@ func (e *Engine) run(ctx context.Context) error {
 		return diag.Fail(diag.CodeEngine, fmt.Errorf("mend the metadata in %s: %w", e.settings.StoreDir, err),
 			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
 	}
-	e.recovery.mended = m // nobody asks before begin
-	e.recovery.begin(e.settings.StoreDir)
+	e.recovery.begin(e.settings.StoreDir, m)
 	return e.collect(func() error { return e.recover(ctx) })
 }
 
