@@ -38,6 +38,7 @@ func TestTarballListsEverythingOwnedByRoot(t *testing.T) {
 		"0644 root:root holdfast_1/docs/errors.md",
 		"0644 root:root holdfast_1/docs/updates.md",
 		"0644 root:root holdfast_1/man/holdfast-apply.1",
+		"0644 root:root holdfast_1/man/holdfast-bench.1",
 		"0644 root:root holdfast_1/man/holdfast-ca.1",
 		"0644 root:root holdfast_1/man/holdfast-check.1",
 		"0644 root:root holdfast_1/man/holdfast-completion.1",
