@@ -30,7 +30,8 @@ const (
 func (a *Appliance) openIngest() error {
 	var err error
 	if a.flush, err = a.dir.FlushTime(); err != nil {
-		return err
+		// A full volume is an ordinary event: consumers go on, and messages go one by one.
+		a.log.Warn("how long a flush of the disk takes is not known, group_commit auto is off", keyErr, err)
 	}
 	a.ingest = ingest.New(ingest.Options{
 		Dialer: a.engine,

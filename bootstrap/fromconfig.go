@@ -38,8 +38,13 @@ func streamFrom(cfg *config.Config, account, name string, declared config.Stream
 		Defaults: map[string]any{"storage": "file", "discard": "new", "num_replicas": autoReplicas(nodes)},
 	}
 	replace(s.Set, "num_replicas", nodes)
-	if mode, _ := cfg.GroupCommit(account, name); mode != config.GroupOff {
+	mode, _ := cfg.GroupCommit(account, name)
+	switch {
+	case mode != config.GroupOff:
 		s.Set["allow_atomic"] = true // how messages are handed over together
+	case declared.AllowAtomic == nil && (s.Set["persist_mode"] == "async" || declared.IsMirror()):
+		// What an earlier edition had for that is in the way of these.
+		s.Set["allow_atomic"] = false
 	}
 	s.Fields = positions(cfg, at, s.Set)
 	for _, c := range slices.Sorted(maps.Keys(declared.Consumers)) {
