@@ -84,7 +84,7 @@ type Appliance struct {
 	broken        chan error    // a listener that failed
 	stopping      chan struct{} // closed when the stop begins
 	feeding       sync.WaitGroup
-	wasReady      sync.Once     // OnReady was called
+	wasReady      sync.Once // OnReady was called
 
 	seenKeys sync.Map // name of the user, by public key: all keys since the start
 

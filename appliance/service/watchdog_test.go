@@ -32,7 +32,7 @@ func feed(t *testing.T, alive func(context.Context) error, tell func(error)) (en
 func never(error) {}
 
 func TestFeedGivesSignsOfLifeWhileAlive(t *testing.T) {
-	read := systemd(t, filepath.Join(t.TempDir(), "notify"))
+	read := listenAsSystemd(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv("WATCHDOG_USEC", "20000")
 	t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()))
 	end := feed(t, func(context.Context) error { return nil }, func(err error) { t.Errorf("got %v told, want nothing", err) })
@@ -46,7 +46,7 @@ func TestFeedGivesSignsOfLifeWhileAlive(t *testing.T) {
 
 func TestFeedBoundsTheQuestionAndIsSilentWithoutAnAnswer(t *testing.T) {
 	const limit = 40 * time.Millisecond
-	read := systemd(t, filepath.Join(t.TempDir(), "notify"))
+	read := listenAsSystemd(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv("WATCHDOG_USEC", strconv.FormatInt(limit.Microseconds(), 10))
 	ill := errors.New("no answer")
 	var told []error

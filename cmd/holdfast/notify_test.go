@@ -20,7 +20,7 @@ func TestFailedStartTellsSystemdWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	t.Cleanup(func() { _ = taken.Close() })
 	for name, c := range map[string]struct {
 		text string
 		code int
@@ -39,7 +39,7 @@ func TestFailedStartTellsSystemdWhy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close()
+			t.Cleanup(func() { _ = conn.Close() })
 			t.Setenv("NOTIFY_SOCKET", socket)
 			file := filepath.Join(home, "holdfast.yaml")
 			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
