@@ -45,7 +45,7 @@ var importRules = map[string]struct {
 	"appliance/ingest":    {never: []string{natsServer, natsClient, jsm}},
 	"appliance/loadtest":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer}},
 	"appliance/metrics":   {noDeps: []string{"github.com/nats-io/"}},
-	"appliance/service":   {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
+	"appliance/service":   {ours: []string{"appliance/diag", "systemd"}, noDeps: []string{"github.com/nats-io/"}},
 	"bootstrap":           {ours: []string{"appliance/config", "appliance/diag"}, never: []string{"os", "net", "log/slog"}, noDeps: []string{"github.com/nats-io/"}},
 	"bootstrap/identity":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer, natsClient}},
 	"bootstrap/jetstream": {ours: []string{"appliance/diag", "bootstrap"}, noDeps: []string{natsServer}},
