@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./appliance/ingest ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process test-power torture lint fmt golden cross tarballs bench bench-queue bench-peers clean
+.PHONY: help build run test test-unit test-race test-process test-power torture lint fmt golden cross packages tarballs bench bench-queue bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -64,9 +64,14 @@ fmt: ## format
 golden: ## rewrite golden files and generated pages after a change that is meant
 	$(GO) test ./appliance/config ./appliance/engine ./bootstrap -update
 	$(GO) test ./cmd/holdfast -run '^Test(Scripts|.*UpToDate)$$' -update
+	# After the manual pages, which are in them.
+	$(GO) test ./packaging -run '^Test.*(TheseFiles|Scripts|Postrm)$$' -update
 
-tarballs: ## build dist/*.tar.gz for Linux, with checksums
+packages: ## build dist/*.deb, *.rpm and *.tar.gz for Linux, with checksums
 	$(GO) run ./packaging -version $(VERSION)
+
+tarballs: ## build the tarballs alone
+	$(GO) run ./packaging -version $(VERSION) -format tar
 
 bench: build bench-queue ## figures beside a stock nats-server, Redis and RabbitMQ; takes hours
 	$(GO) run ./cmd/bench -holdfast $(BIN)

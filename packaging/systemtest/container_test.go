@@ -100,19 +100,27 @@ func (c *container) start() {
 			c.tell()
 		}
 		c.off.Store(true)
-		orphans, _ := c.children()
-		if pid := int(c.nspawn.Load()); pid > 0 {
-			_ = unix.Kill(pid, unix.SIGKILL) // its container goes with it
-		}
-		<-c.gone
-		for _, pid := range orphans { // to process 1, which is this one
-			_, _ = unix.Wait4(pid, nil, 0, nil)
-		}
+		c.pullThePlug()
 		for _, dir := range c.groups {
 			c.eventually(func() error { return removeGroup(dir) })
 		}
 	})
 	c.waitUp()
+}
+
+// pullThePlug ends process 1 of the container, and all others with it.
+func (c *container) pullThePlug() {
+	for {
+		pids, _ := c.children()
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		select {
+		case <-c.gone:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // supervise runs the container until it is powered off.
@@ -133,9 +141,6 @@ func (c *container) supervise() {
 		cmd.Stdout, cmd.Stderr = console, console
 		if err := cmd.Start(); err == nil {
 			c.nspawn.Store(int64(cmd.Process.Pid))
-			if c.off.Load() { // and did not see the process
-				_ = cmd.Process.Kill()
-			}
 			_ = cmd.Wait()
 			c.nspawn.Store(0)
 		}
