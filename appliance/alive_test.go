@@ -109,7 +109,7 @@ func TestSystemdIsToldEveryPhase(t *testing.T) {
 		t.Errorf("got %d signs of life, want none without WatchdogSec", got)
 	}
 	r.stop(t)
-	s.wants(t, "STOPPING=1\nSTATUS=draining clients")
+	s.wants(t, "STOPPING=1\nSTATUS=draining clients", "STATUS=stopped")
 }
 
 // TestWatchdogIsFedOnlyByAServerThatAnswers stops the server behind the back of the

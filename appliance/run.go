@@ -293,6 +293,7 @@ func (a *Appliance) stop(now context.Context) error {
 	err = errors.Join(err, a.Close())
 	if err == nil {
 		a.log.Info("stopped")
+		a.opts.Notify.Status("stopped")
 	}
 	return err
 }

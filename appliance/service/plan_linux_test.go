@@ -241,6 +241,17 @@ func TestStateIsWhatSystemdSays(t *testing.T) {
 	}
 }
 
+func TestLastWordOfAProcessIsShownOnlyWhileItIsTrue(t *testing.T) {
+	p := map[string]string{"LoadState": "loaded", "ActiveState": "activating", "SubState": "auto-restart", "StatusText": "ready, 1 stream, bootstrap ok"}
+	if got := stateOf(p).Status; got != "" {
+		t.Errorf("got %q of a process that was killed, want nothing", got)
+	}
+	p["StatusText"] = "failed: listen on 127.0.0.1:4222: address already in use"
+	if got := stateOf(p).Status; got != p["StatusText"] {
+		t.Errorf("got %q, want why the start failed", got)
+	}
+}
+
 func TestEnvironmentIsReadAsSystemdDoes(t *testing.T) {
 	got := parseEnvironment("# comment\n; another\n\nHOLDFAST_LISTEN__CLIENT=127.0.0.1:4333\nHOLDFAST_OPTS=\"--data-dir /data\"\n  A='b c'\nno value\nB=\n")
 	want := []string{"HOLDFAST_LISTEN__CLIENT=127.0.0.1:4333", "HOLDFAST_OPTS=--data-dir /data", "A=b c", "B="}

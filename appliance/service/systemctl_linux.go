@@ -78,6 +78,9 @@ func stateOf(p map[string]string) State {
 	s.Restarts, _ = strconv.Atoi(p["NRestarts"])
 	if s.PID == 0 {
 		s.Exit, _ = strconv.Atoi(p["ExecMainStatus"])
+		if strings.HasPrefix(s.Status, "ready") {
+			s.Status = "" // of a process that is no more, and had no time for another word
+		}
 	}
 	if at, err := time.Parse("Mon 2006-01-02 15:04:05 MST", p["StateChangeTimestamp"]); err == nil {
 		s.Since = &at

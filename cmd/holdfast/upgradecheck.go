@@ -66,7 +66,8 @@ func (g *globals) mayRestart(policy string) error {
 				break
 			}
 		}
-		return diag.Fail(p.Code, errors.New(firstError(problems)), p.Fix+", then `holdfast check "+file+"` and `"+restartCommand+"`")
+		return diag.Fail(p.Code, errors.New(firstError(problems)),
+			"correct that, as `holdfast check "+file+"` shows, then: "+restartCommand)
 	}
 	if err := appliance.CheckStore(cfg.Node.DataDir); err != nil {
 		return err
