@@ -43,6 +43,7 @@ func TestTarballListsEverythingOwnedByRoot(t *testing.T) {
 		"0644 root:root holdfast_1/man/holdfast-check.1",
 		"0644 root:root holdfast_1/man/holdfast-completion.1",
 		"0644 root:root holdfast_1/man/holdfast-creds.1",
+		"0644 root:root holdfast_1/man/holdfast-doctor.1",
 		"0644 root:root holdfast_1/man/holdfast-init.1",
 		"0644 root:root holdfast_1/man/holdfast-nats.1",
 		"0644 root:root holdfast_1/man/holdfast-plan.1",
