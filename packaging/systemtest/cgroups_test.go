@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,6 +71,27 @@ func groupsOf(container string) (map[string]string, error) {
 		}
 	}
 	return dirs, nil
+}
+
+// slowDown leaves the container so many hundredths of one processor.
+func (c *container) slowDown(t *testing.T, percent int) {
+	t.Helper()
+	file, text := filepath.Join(c.groups[""], "cpu.max"), fmt.Sprintf("%d 100000", 1000*percent)
+	if dir := c.groups["cpu"]; dir != "" {
+		file, text = filepath.Join(dir, "cpu.cfs_quota_us"), fmt.Sprint(1000*percent)
+	}
+	if err := os.WriteFile(file, []byte(text), 0); err != nil {
+		lacks(t, "a cpu controller: "+err.Error())
+	}
+}
+
+// lacks ends a test that this machine is not fit for.
+func lacks(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("HOLDFAST_TEST_SKIP_NOTHING") != "" {
+		t.Fatal("needs " + what)
+	}
+	t.Skip("skipping: needs " + what)
 }
 
 func runGroup() string { return "holdfast-" + filepath.Base(os.Getenv(workDirVar)) }

@@ -164,12 +164,17 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// children are those of systemd-nspawn, by the numbers that they have here.
+// children are those of systemd-nspawn.
 func (c *container) children() ([]int, error) {
 	parent := c.nspawn.Load()
 	if parent == 0 {
 		return nil, errors.New("the container is off")
 	}
+	return childrenOf(int(parent))
+}
+
+// childrenOf lists them by the numbers that they have here.
+func childrenOf(parent int) ([]int, error) {
 	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent, parent))
 	if err != nil {
 		return nil, err

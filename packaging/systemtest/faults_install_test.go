@@ -93,26 +93,29 @@ func TestInstallWithoutSystemd(t *testing.T) {
 	}
 }
 
-// TestLeftoverUnitIsNoticed is about a unit in /etc, which hides the package's
-// for ever.
+// TestLeftoverUnitIsNoticed is about a unit in /etc, of a tarball for one: it
+// hides the package's for ever.
 func TestLeftoverUnitIsNoticed(t *testing.T) {
 	t.Parallel()
 	c := boot(t, debian)
+	c.run("cd /root; tar --extract --file " + c.put(built(t, older, ".tar.gz")) + "; install -m 755 holdfast_*/holdfast /usr/local/bin/")
+	c.run("holdfast service install")
+	js, acked := c.wantQueue(), acks{}
+	publishSome(t, js, &acked, 20)
 	const leftover = "/etc/systemd/system/holdfast.service"
-	c.write(leftover, "[Service]\nExecStart=/opt/holdfast/holdfast run\n")
-	said := c.run("dpkg --install " + c.put(built(t, older, ".deb")))
+	said := c.run("dpkg --install " + c.put(built(t, newer, ".deb")))
 	c.wantSaid(said, leftover, "rm "+leftover)
 	c.wantSaid(c.doctor(3, "unit"), leftover, "/usr/lib/systemd/system/holdfast.service")
-	status := c.try("holdfast service status")
-	c.wantSaid(status.out+status.err, leftover)
-	install := c.try("holdfast service install")
-	if install.code == 0 {
-		t.Errorf("got exit code 0 and %q, want the service that a package has installed left alone", install.out)
+	status := c.try("/usr/bin/holdfast service status")
+	c.wantSaid(status.out+status.err, "warning", leftover)
+	if r := c.try("/usr/bin/holdfast service install"); r.code == 0 {
+		t.Errorf("got exit code 0 and %q, want the service that a package has installed left alone", r.out)
 	}
 	// What it says is what helps.
 	_, command, _ := strings.Cut(said, "  rm ")
 	command, _, _ = strings.Cut(command, "\n")
 	c.run("rm " + command)
-	c.wantService(older)
+	c.wantService(newer)
+	wantAll(t, js, &acked)
 	c.doctor(0, "unit")
 }

@@ -7,6 +7,7 @@ package systemtest
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,7 +122,7 @@ func (c *container) want(there bool, paths ...string) {
 	}
 }
 
-// wantPlace fails unless the starter's queue is there, for a stock client.
+// wantQueue fails unless the starter's queue is there, for a stock client.
 func (c *container) wantQueue() jetstream.JetStream {
 	c.t.Helper()
 	js := c.client("main/admin")
@@ -149,6 +150,7 @@ var packagers = map[string]packager{
 func TestPackageLifecycle(t *testing.T) {
 	for name, p := range packagers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := boot(t, p.system)
 			old, recent := c.put(built(t, older, p.extension)), c.put(built(t, newer, p.extension))
 			var acked acks
@@ -171,20 +173,40 @@ func TestPackageLifecycle(t *testing.T) {
 			l.stop()
 			wantAll(t, js, &acked)
 
-			said := c.run(p.remove)
+			c.run(p.remove)
 			c.wantGone()
 			c.want(true, data+"/VERSION", data+"/jetstream")
-			t.Logf("%s said: %s", p.remove, said)
-			if name == "rpm" {
-				// rpm saves an edited file only; this one was as shipped.
-				c.want(false, "/etc/holdfast/holdfast.yaml")
-			} else {
-				c.want(true, "/etc/holdfast/holdfast.yaml", "/etc/default/holdfast")
-			}
+			// dpkg leaves the configuration, rpm what was edited in it.
+			c.want(name == "deb", "/etc/holdfast/holdfast.yaml", "/etc/default/holdfast")
 
 			c.run(fmt.Sprintf(p.install, recent))
 			c.wantService(newer)
 			wantAll(t, js, &acked)
 		})
 	}
+}
+
+// TestPurgeKeepsMessagesUnlessAsked: they are not configuration.
+func TestPurgeKeepsMessagesUnlessAsked(t *testing.T) {
+	t.Parallel()
+	c := installed(t, older)
+	js, acked := c.wantQueue(), acks{}
+	publishSome(t, js, &acked, 20)
+	c.write("/etc/holdfast/holdfast.d/site.yaml", "log: {level: info}\n")
+	said := c.run("dpkg --purge holdfast")
+	c.wantSaid(said, "messages and keys are kept in "+data)
+	c.wantGone()
+	c.want(true, data+"/VERSION", data+"/jetstream")
+	c.want(false, "/etc/holdfast", "/etc/default/holdfast", "/etc/systemd/system/multi-user.target.wants/holdfast.service")
+
+	deb := "/root/" + filepath.Base(built(t, older, ".deb"))
+	c.run("dpkg --install " + deb)
+	c.wantService(older)
+	wantAll(t, js, &acked)
+	c.run("PURGE_DATA=yes dpkg --purge holdfast")
+	c.wantGone()
+	c.want(false, "/etc/holdfast", data)
+	c.run("id holdfast") // its number given to somebody else would be a key
+	c.run("dpkg --install " + deb)
+	c.wantService(older)
 }
