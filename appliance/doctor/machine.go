@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -90,14 +91,17 @@ func (m *machine) asRoot(command string) string {
 }
 
 // again is the command that runs this check as root.
-func (m *machine) again() string {
-	words := []string{"sudo", quote(m.in.Program), "doctor"}
-	if m.in.File != "" {
-		words = append(words, "--config", quote(absolute(m.in.File)))
-	} else if dir := m.dataDir(); dir != "" {
-		words = append(words, "--data-dir", quote(dir))
+func (m *machine) again() string { return m.in.Again(m.check) }
+
+// Again is the command that runs the named checks as root.
+func (in Input) Again(names ...string) string {
+	words := []string{"sudo", quote(cmp.Or(in.Program, "holdfast")), "doctor"}
+	if in.File != "" {
+		words = append(words, "--config", quote(absolute(in.File)))
+	} else if in.Config != nil && in.Config.Node.DataDir != "" {
+		words = append(words, "--data-dir", quote(absolute(in.Config.Node.DataDir)))
 	}
-	return strings.Join(append(words, m.check), " ")
+	return strings.Join(append(words, names...), " ")
 }
 
 func absolute(path string) string {

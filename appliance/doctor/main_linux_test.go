@@ -73,8 +73,9 @@ func act(what []string) error {
 				return err
 			}
 		}
-	case "write":
-		f, err := os.OpenFile(what[1], os.O_CREATE|os.O_RDWR, 0o600)
+	case "write", "read":
+		mode := map[string]int{"write": os.O_CREATE | os.O_RDWR}[what[0]]
+		f, err := os.OpenFile(what[1], mode, 0o600)
 		if err != nil {
 			return err
 		}
@@ -283,6 +284,9 @@ func (p *patient) isComment(f Finding) {
 
 func paste(t *testing.T, fix string) {
 	t.Helper()
+	if os.Geteuid() != 0 {
+		stub(t, "sudo", `exec "$@"`) // the files of a test are its own
+	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", fix)
 	cmd.Dir = t.TempDir() // not where the configuration is: paths have to hold anywhere
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -112,20 +112,30 @@ func joined(all []setting) string {
 	return strings.Join(words, "; ")
 }
 
+// sameStart reports whether a command is the shipped one but for the two paths that
+// `holdfast service install` may set: the program and its configuration.
 func sameStart(key string, got, want []setting) bool {
 	if key != "Service/ExecStart" || len(got) != 1 {
 		return false
 	}
-	program, rest, _ := strings.Cut(got[0].value, " ")
-	_, shipped, _ := strings.Cut(want[0].value, " ")
-	return rest == shipped && filepath.IsAbs(program)
+	words, shipped := strings.Fields(got[0].value), strings.Fields(want[0].value)
+	if len(words) != len(shipped) {
+		return false
+	}
+	for i, w := range words {
+		isPath := filepath.IsAbs(w) && (i == 0 || words[i-1] == "--config")
+		if !isPath && w != shipped[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // reinstall is how the unit gets its shipped text back.
 func (m *machine) reinstall(u *unit) string {
 	switch {
 	case u.path == ownUnit:
-		return m.asRoot(fmt.Sprintf("rm %s && %s service install", quote(m.at(u.path)), quote(m.in.Program)))
+		return m.asRoot(fmt.Sprintf("rm %s && %s service install --config %s", quote(m.at(u.path)), quote(m.in.Program), quote(absolute(m.in.File))))
 	case m.exists("/var/lib/dpkg/info/holdfast.list"):
 		return m.asRoot("apt-get install --reinstall -y holdfast")
 	}

@@ -60,6 +60,17 @@ func TestUnitAsShippedIsWell(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.isWell("unit")
+	p.file = filepath.Join(p.root, "etc/holdfast/plant.yaml")
+	p.write(p.file, readText(t, filepath.Join(p.root, "etc/holdfast/holdfast.yaml")), 0o640)
+	own := strings.Replace(systemd.Unit, "/usr/bin/holdfast run --config /etc/holdfast/holdfast.yaml", "/opt/holdfast/holdfast run --config /etc/holdfast/plant.yaml", 1)
+	p.write(filepath.Join(p.root, ownUnit), own, 0o644)
+	p.isWell("unit")
+	// Anything else in it is not as shipped, and `holdfast service install` writes it anew.
+	p.write(filepath.Join(p.root, ownUnit), strings.Replace(own, " run ", " run --allow-unsafe-storage ", 1), 0o644)
+	text := filepath.Join(t.TempDir(), "unit")
+	p.write(text, own, 0o644)
+	stub(t, "holdfast", `[ "$*" = "service install --config `+p.file+`" ] && cp `+text+` `+filepath.Join(p.root, ownUnit))
+	p.heals("unit", p.isIll("unit", Warn, `ExecStart is "/opt/holdfast/holdfast run --allow-unsafe-storage`))
 }
 
 func TestUnitInEtcHidesThePackages(t *testing.T) {

@@ -82,9 +82,6 @@ func (d directives) add(text, file string) {
 			d[key] = []setting{{"", file}}
 			continue
 		}
-		if all := d[key]; len(all) == 1 && all[0].value == "" && all[0].file == file {
-			d[key] = nil // taken back just above in the same file
-		}
 		d[key] = append(d[key], setting{value, file})
 	}
 }

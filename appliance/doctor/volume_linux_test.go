@@ -212,6 +212,11 @@ func TestWriteCacheThatTheKernelWasToldNotToFlush(t *testing.T) {
 	if r := p.isWell("write-cache"); r.Evidence != "sda: write back, flushes are sent; a flush took 4ms at the node's start" {
 		t.Errorf("got %q, want the cache and the flush", r.Evidence)
 	}
+	// A disk that has no say, and none that loses anything.
+	p.write(filepath.Join(disk, "device/scsi_disk/0:0:0:0/cache_type"), "write through\n", 0o644)
+	p.write(filepath.Join(disk, "queue/write_cache"), "write through\n", 0o644)
+	p.isWell("write-cache")
+	p.write(filepath.Join(disk, "queue/write_cache"), "write back\n", 0o644)
 	// Through device mapper and a btrfs, which has no number of its own.
 	dm := filepath.Join(p.root, "sys/devices/virtual/block/dm-0")
 	p.write(filepath.Join(dm, "queue/write_cache"), "write back\n", 0o644)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +65,8 @@ func runDoctor(ctx context.Context, std stdio, g *globals, names []string) error
 	told := newProgress(std.err, isTerminal(std.err), func(took time.Duration) string {
 		return fmt.Sprintf("looking at %v, %v", now.Load(), took.Round(time.Second))
 	})
-	results, err := doctor.Run(ctx, g.patient(), names, func(name string) { now.Store(name) })
+	in := g.patient()
+	results, err := doctor.Run(ctx, in, names, func(name string) { now.Store(name) })
 	told.stop()
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func runDoctor(ctx context.Context, std stdio, g *globals, names []string) error
 	if g.json() {
 		printJSON(std.out, map[string]any{"ok": !doctor.Failed(results), "checks": results})
 	} else {
-		printDoctor(std.out, results)
+		printDoctor(std.out, in, results)
 	}
 	if doctor.Failed(results) {
 		return exitError(exitNotReady)
@@ -134,23 +134,36 @@ func answers(s admin.Status) doctor.Node {
 }
 
 // printDoctor prints a line for each check, and below what has to be done.
-func printDoctor(w io.Writer, results []doctor.Result) {
+func printDoctor(w io.Writer, in doctor.Input, results []doctor.Result) {
 	counts := map[doctor.Verdict]int{}
+	var unseen []string
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, r := range results {
 		counts[r.Verdict]++
 		line := r.Evidence
-		if n := len(r.Findings); n > 0 {
-			line = cmp.Or(map[bool]string{true: "see below"}[n == 1], fmt.Sprintf("%d findings, see below", n))
+		switch {
+		case r.Verdict == doctor.Unknown:
+			unseen = append(unseen, r.Name)
+			line = r.Findings[0].Evidence
+		case len(r.Findings) == 1:
+			line = "see below"
+		case len(r.Findings) > 1:
+			line = fmt.Sprintf("%d findings, see below", len(r.Findings))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", mark(r.Verdict), r.Name, line)
 	}
 	t.Flush()
 	for _, r := range results {
 		for _, f := range r.Findings {
+			if r.Verdict == doctor.Unknown && !strings.Contains(f.Fix, "\n") {
+				continue // one command for all of them is below
+			}
 			fmt.Fprintf(w, "\n%s %s: %s\n  why: %s\n", mark(f.Verdict), r.Name, f.Evidence, f.Consequence)
 			printFix(w, f.Fix)
 		}
+	}
+	if len(unseen) > 0 {
+		fmt.Fprintf(w, "\nTo see what is unknown: %s\n", in.Again(unseen...))
 	}
 	fmt.Fprintf(w, "\n%s", count(len(results), "check"))
 	sep := ": "

@@ -17,6 +17,11 @@ func TestDoctorText(t *testing.T) {
 	well := func(name, evidence string) doctor.Result {
 		return doctor.Result{Name: name, Verdict: doctor.OK, Evidence: evidence}
 	}
+	blind := func(name, fix string) doctor.Result {
+		return doctor.Result{Name: name, Verdict: doctor.Unknown, Findings: []doctor.Finding{
+			{Verdict: doctor.Unknown, Evidence: "can't look into d, as alice", Consequence: "what can't be seen can't be judged", Fix: fix},
+		}}
+	}
 	healthy := []doctor.Result{well("config", "/etc/holdfast/holdfast.yaml: accounts 1, streams 1"), well("write-cache", "vda: write back, flushes are sent"),
 		{Name: "certificates", Verdict: doctor.Skipped, Evidence: "listeners on loopback need none"}}
 	ill := []doctor.Result{healthy[0],
@@ -26,10 +31,11 @@ func TestDoctorText(t *testing.T) {
 			{Verdict: doctor.Warn, Evidence: "mode 0644", Consequence: "it says who may do what", Fix: "# first this\nchmod 0640 f"},
 			{Verdict: doctor.Unknown, Evidence: "can't look at f, as alice", Consequence: "what can't be seen can't be judged", Fix: "sudo holdfast doctor access"},
 		}},
+		blind("store", "sudo holdfast doctor store"), blind("node", "sudo holdfast doctor node\n# or, for ever: sudo usermod -aG holdfast alice"),
 	}
 	for name, results := range map[string][]doctor.Result{"healthy": healthy, "ill": ill} {
 		var got bytes.Buffer
-		printDoctor(&got, results)
+		printDoctor(&got, doctor.Input{File: "/etc/holdfast/holdfast.yaml"}, results)
 		file := filepath.Join("testdata", "doctor", name+".txt")
 		if *update {
 			if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
