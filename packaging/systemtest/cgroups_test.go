@@ -65,7 +65,7 @@ func groupsOf(container string) (map[string]string, error) {
 		return nil, err
 	}
 	for name, dir := range dirs {
-		dirs[name] = filepath.Join(dir, runGroup(), container)
+		dirs[name] = filepath.Join(dir, runGroup(os.Getenv(workDirVar)), container)
 		if err := os.MkdirAll(dirs[name], 0o755); err != nil {
 			return nil, fmt.Errorf("make a control group: %w", err)
 		}
@@ -94,7 +94,7 @@ func lacks(t *testing.T, what string) {
 	t.Skip("skipping: needs " + what)
 }
 
-func runGroup() string { return "holdfast-" + filepath.Base(os.Getenv(workDirVar)) }
+func runGroup(dir string) string { return "holdfast-" + filepath.Base(dir) }
 
 // removeGroup removes a control group and those below, as far as they are empty.
 func removeGroup(dir string) error {

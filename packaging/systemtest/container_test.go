@@ -50,7 +50,7 @@ func unpack(t *testing.T, system func() (string, error), disk ...string) *contai
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp(os.Getenv(workDirVar), "c-")
+	dir, err := newDir("c-")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ package systemtest
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -130,7 +129,7 @@ func TestLongRecoveryOutlivesTheStartTimeout(t *testing.T) {
 	c := installed(t, older)
 	js, acked := c.wantQueue(), acks{}
 	publishSome(t, js, &acked, 20)
-	const many, limit = 400_000, 15 * time.Second
+	const many, limit = 200_000, 15 * time.Second
 	publishMany(t, js, many)
 	c.dropIn("TimeoutStartSec=15s\nRestart=no")
 	c.run("systemctl kill --signal=KILL holdfast.service")
@@ -140,20 +139,25 @@ func TestLongRecoveryOutlivesTheStartTimeout(t *testing.T) {
 	// Before the recovery nothing asks for more time, so that has to fit.
 	c.slowDown(t, 6)
 	c.run("systemctl start --no-block holdfast.service")
-	said := ""
+	begin := time.Now()
 	c.eventually(func() error {
-		if said = c.prop("StatusText"); !strings.Contains(said, "recovering") {
-			return fmt.Errorf("got status %q, want how far the recovery is", said)
+		if got := c.prop("StatusText"); !strings.HasPrefix(got, "recovering") {
+			return fmt.Errorf("got status %q, want how far the recovery is", got)
 		}
 		return nil
 	})
-	c.wantSaid(c.run("systemctl status --no-pager holdfast.service"), "Status: \"recovering")
-	c.waitUnit("active")
+	c.slowDown(t, 1)
+	c.eventually(func() error {
+		if got := time.Since(begin); got < limit+2*time.Second {
+			return fmt.Errorf("the start takes %v, which is within its limit", got)
+		}
+		return nil
+	})
+	c.wantSaid(c.try("systemctl status --no-pager holdfast.service").out, "Active: activating", "Status: \"recovering")
 	c.slowDown(t, 100)
-	took := c.since("ActiveEnterTimestampMonotonic") - c.since("ExecMainStartTimestampMonotonic")
-	t.Logf("the start took %v; it said %q", took, said)
-	if took <= limit {
-		t.Errorf("got a start in %v, want one that needs longer than %v for this test to say anything", took, limit)
+	c.waitUnit("active")
+	if c.restarts() != 0 {
+		t.Errorf("got %d restarts, want the first start to get through", c.restarts())
 	}
 	stream, err := js.Stream(t.Context(), "JOBS")
 	if err != nil {
@@ -163,14 +167,4 @@ func TestLongRecoveryOutlivesTheStartTimeout(t *testing.T) {
 		t.Errorf("got %d messages, want %d", got, 20+many)
 	}
 	wantAmong(t, stream, &acked, 1, 20)
-}
-
-// since reads a time of the unit.
-func (c *container) since(property string) time.Duration {
-	c.t.Helper()
-	n, err := strconv.ParseInt(c.prop(property), 10, 64)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return time.Duration(n) * time.Microsecond
 }

@@ -72,10 +72,9 @@ func outside() int {
 
 // tidy removes what neither the end of a process nor that of a namespace does.
 func tidy(dir string) {
-	os.Setenv(workDirVar, dir)
 	groups, err := hierarchies()
 	for _, g := range groups {
-		err = errors.Join(err, removeGroup(filepath.Join(g, runGroup())))
+		err = errors.Join(err, removeGroup(filepath.Join(g, runGroup(dir))))
 	}
 	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
 		fmt.Printf("tidy up: %v\n", err)
@@ -128,3 +127,7 @@ func workDir() (string, error) {
 	}
 	return os.MkdirTemp(cache, "run-")
 }
+
+// newDir makes a directory for something that the tests share, or that is
+// removed before the temporary directory of a test would be.
+func newDir(prefix string) (string, error) { return os.MkdirTemp(os.Getenv(workDirVar), prefix) }

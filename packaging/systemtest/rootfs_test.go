@@ -38,7 +38,7 @@ func rootFS(extra ...string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make a root file system of %s: %w", suite, err)
 	}
-	dir, err := os.MkdirTemp(os.Getenv(workDirVar), "rootfs-")
+	dir, err := newDir("rootfs-")
 	if err != nil {
 		return "", err
 	}
