@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./appliance/ingest ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process test-power torture lint fmt golden cross tarballs bench bench-queue bench-peers clean
+.PHONY: help build run test test-unit test-race test-process test-system test-power torture lint fmt golden cross packages tarballs bench bench-queue bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -24,7 +24,7 @@ build: ## build bin/holdfast, static and reproducible
 run: build ## run a node on the built-in starter, data in ./holdfast-data
 	@$(BIN) run
 
-test: lint cross test-unit test-race test-process test-power ## everything that CI requires
+test: lint cross test-unit test-race test-process test-system test-power ## everything that CI requires
 
 test-unit: ## unit, golden, command line and engine tests
 	$(TOOL) gotestsum --format pkgname -- -timeout 10m ./...
@@ -40,6 +40,10 @@ endif
 test-process: build ## the built binary: kill -9, full disk, two at once
 	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(TOOL) gotestsum --format pkgname -- -tags process -timeout 15m -run '^TestProcess' ./cmd/holdfast
 
+# What is tested is built by the tests, so that no result of before is good enough.
+test-system: ## the packages in containers with a real systemd: install, upgrade, remove, faults
+	$(TOOL) gotestsum --format testname --hide-summary=skipped -- -tags system -count 1 -timeout 20m ./packaging/systemtest
+
 test-power: build bin/torture ## 50 power cuts: strict loses nothing, weaker modes do
 	bin/torture -mode strict,strict-alone,interval,stock -cuts 32,8,6,4 -holdfast $(BIN) -keep $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
 
@@ -52,7 +56,7 @@ bin/torture:
 
 lint: ## formatting, vet, linters
 	@test -z "$$(gofmt -l appliance bootstrap cmd packaging systemd)" || { echo "not gofmt-clean:"; gofmt -l appliance bootstrap cmd packaging systemd; exit 1; }
-	$(TOOL) golangci-lint run --build-tags process ./...
+	$(TOOL) golangci-lint run --build-tags process,system ./...
 
 cross: ## compile for the other platforms
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/holdfast
@@ -64,9 +68,14 @@ fmt: ## format
 golden: ## rewrite golden files and generated pages after a change that is meant
 	$(GO) test ./appliance/config ./appliance/engine ./bootstrap -update
 	$(GO) test ./cmd/holdfast -run '^Test(Scripts|.*UpToDate)$$' -update
+	# After the manual pages, which are in them.
+	$(GO) test ./packaging -run '^Test.*(TheseFiles|Scripts|Postrm)$$' -update
 
-tarballs: ## build dist/*.tar.gz for Linux, with checksums
+packages: ## build dist/*.deb, *.rpm and *.tar.gz for Linux, with checksums
 	$(GO) run ./packaging -version $(VERSION)
+
+tarballs: ## build the tarballs alone
+	$(GO) run ./packaging -version $(VERSION) -format tar
 
 bench: build bench-queue ## figures beside a stock nats-server, Redis and RabbitMQ; takes hours
 	$(GO) run ./cmd/bench -holdfast $(BIN)

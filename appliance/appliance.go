@@ -83,7 +83,8 @@ type Appliance struct {
 	serving       sync.WaitGroup
 	broken        chan error    // a listener that failed
 	stopping      chan struct{} // closed when the stop begins
-	wasReady      sync.Once     // OnReady was called
+	feeding       sync.WaitGroup
+	wasReady      sync.Once // OnReady was called
 
 	seenKeys sync.Map // name of the user, by public key: all keys since the start
 

@@ -151,7 +151,7 @@ func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, files <-ch
 	reload := func(by string) {
 		a.opts.Notify.Reloading()
 		a.reload(drain, by)
-		a.opts.Notify.Ready("reloaded")
+		a.opts.Notify.Ready(a.StatusLine())
 		soon()
 	}
 	drift := time.NewTicker(a.driftEvery())

@@ -42,10 +42,11 @@ var importRules = map[string]struct {
 	"appliance/engine":    {ours: []string{"appliance/diag"}, never: []string{natsClient, jsm}},
 	"appliance/admin":     {ours: []string{"appliance/config", "appliance/diag", "bootstrap"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/certs":     {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
+	"appliance/doctor":    {ours: []string{"appliance/certs", "appliance/config", "appliance/datadir", "appliance/diag", "systemd"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/ingest":    {never: []string{natsServer, natsClient, jsm}},
 	"appliance/loadtest":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer}},
 	"appliance/metrics":   {noDeps: []string{"github.com/nats-io/"}},
-	"appliance/service":   {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
+	"appliance/service":   {ours: []string{"appliance/diag", "systemd"}, noDeps: []string{"github.com/nats-io/"}},
 	"bootstrap":           {ours: []string{"appliance/config", "appliance/diag"}, never: []string{"os", "net", "log/slog"}, noDeps: []string{"github.com/nats-io/"}},
 	"bootstrap/identity":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer, natsClient}},
 	"bootstrap/jetstream": {ours: []string{"appliance/diag", "bootstrap"}, noDeps: []string{natsServer}},
@@ -55,7 +56,7 @@ var importRules = map[string]struct {
 		never: []string{natsServer, natsClient, jsm, cobra, kardianos},
 	},
 	"cmd/holdfast": {
-		ours: []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/loadtest", "appliance/service", "bootstrap",
+		ours: []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/doctor", "appliance/loadtest", "appliance/service", "bootstrap",
 			"cmd/internal/child"}, // the node that `bench` compares with is a process of its own
 		never: []string{natsServer, kardianos},
 	},

@@ -121,6 +121,10 @@ func socketPath(dir *datadir.Dir) string {
 	return dir.Socket()
 }
 
+// CheckStore refuses a data directory that this version can't open, such as one of a
+// newer version. It only reads.
+func CheckStore(dir string) error { return datadir.CheckFormat(dir) }
+
 // NATSVersion is the version of the nats-server inside.
 func NATSVersion() string { return engine.ServerVersion() }
 

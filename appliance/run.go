@@ -57,6 +57,8 @@ func (a *Appliance) Run(drain, now context.Context) error {
 	case err == nil:
 		err = a.tend(drain, hup, ready)
 	}
+	cancel(nil)
+	a.feeding.Wait() // a sign of life during the stop would make systemd watch it
 	return errors.Join(err, a.stop(now))
 }
 
@@ -69,6 +71,7 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 		tending.Wait()
 	}()
 	tending.Go(func() { a.tendIdentity(ctx) })
+	tending.Go(func() { a.tendStatusLine(ctx) })
 	files := make(chan struct{}, 1)
 	tending.Go(func() { a.watchFiles(ctx, files) })
 	// A start leaves garbage the size of the configuration and the plan, and an
@@ -112,10 +115,14 @@ func (a *Appliance) serve() {
 // whether the node was ready then.
 func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	a.setPhase(admin.PhaseRecovering)
+	a.opts.Notify.Status("recovering streams")
 	if err := a.startEngine(ctx); err != nil {
 		return false, err
 	}
+	// Before READY=1, at which systemd begins to watch.
+	a.feeding.Go(func() { a.feedWatchdog(ctx) })
 	a.setPhase(admin.PhaseApplying)
+	a.opts.Notify.Status("applying the configuration")
 	if err := a.apply(ctx, byStart); err != nil {
 		return false, err
 	}
@@ -247,11 +254,10 @@ func (a *Appliance) tellStarted() (ready bool) {
 			a.log.Info("listening", keyListener, l.Name, keyAddress, l.Address)
 		}
 	}
-	missing := a.Missing()
-	if len(missing) > 0 {
+	if len(a.Missing()) > 0 {
 		// Bounded by the apply: a single node's dependents are not kept waiting
 		// for what may never come.
-		a.opts.Notify.Ready("running, not ready: " + missing[0])
+		a.opts.Notify.Ready(a.StatusLine())
 		return false
 	}
 	a.tellReady()
@@ -260,7 +266,7 @@ func (a *Appliance) tellStarted() (ready bool) {
 
 func (a *Appliance) tellReady() {
 	a.log.Info("ready", keyDur, time.Since(a.started).Round(time.Millisecond).String())
-	a.opts.Notify.Ready("ready")
+	a.opts.Notify.Ready(a.StatusLine())
 	if a.opts.OnReady != nil {
 		a.wasReady.Do(a.opts.OnReady)
 	}
@@ -276,7 +282,7 @@ func (a *Appliance) stop(now context.Context) error {
 	// thousands needs longer than a service manager waits unasked.
 	done := make(chan struct{})
 	var asking sync.WaitGroup
-	asking.Go(func() { a.askForTime(done) })
+	asking.Go(func() { a.askForTime(now, done) })
 	// Our own connections first, or the lame duck would wait for them.
 	a.js.Close()
 	a.ingest.Close()
@@ -287,22 +293,9 @@ func (a *Appliance) stop(now context.Context) error {
 	err = errors.Join(err, a.Close())
 	if err == nil {
 		a.log.Info("stopped")
+		a.opts.Notify.Status("stopped")
 	}
 	return err
-}
-
-// askForTime asks systemd for more until done, for as long as a stop is bounded.
-func (a *Appliance) askForTime(done <-chan struct{}) {
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-			a.opts.Notify.Extend(startExtension, "stopping: writing the state of streams and consumers")
-		}
-	}
 }
 
 func stopMode(now context.Context) string {

@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command packaging builds what is installed: static binaries in tarballs, one
-// for each Linux architecture, with checksums. Two builds of the same commit
-// are equal to the last bit.
+// Command packaging builds what is installed: deb and rpm packages and
+// tarballs, each with a static binary, with checksums and a list of what is
+// linked into it. Two builds of the same commit are equal to the last bit.
+//
+// What is in the packages is one table, in files.go. What happens at installation
+// is in the scripts in deb and rpm.
 package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 )
-
-// platforms are what tarballs are built for.
-var platforms = []struct{ arch, goarm string }{{"amd64", ""}, {"arm64", ""}, {"arm", "7"}}
 
 func main() {
 	if err := build(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -30,119 +28,112 @@ func main() {
 	}
 }
 
+// tree is what is built.
+type tree struct {
+	root     string
+	version  string
+	revision string
+	date     time.Time // of every file
+}
+
+// platform is what is built for, and what it is called there.
+type platform struct{ arch, goarm, tar, deb, rpm string }
+
+func platforms() []platform {
+	return []platform{
+		{arch: "amd64", tar: "amd64", deb: "amd64", rpm: "x86_64"},
+		{arch: "arm64", tar: "arm64", deb: "arm64", rpm: "aarch64"},
+		{arch: "arm", goarm: "7", tar: "armv7", deb: "armhf", rpm: "armv7hl"},
+	}
+}
+
+// formats are what a platform can be packed as.
+func formats() []string { return []string{"deb", "rpm", "tar"} }
+
 func build(ctx context.Context, args []string, out, errs io.Writer) error {
 	fs := flag.NewFlagSet("packaging", flag.ContinueOnError)
 	fs.SetOutput(errs)
-	root := fs.String("root", ".", "root of the source tree")
+	var t tree
+	fs.StringVar(&t.root, "root", ".", "root of the source tree")
+	fs.StringVar(&t.version, "version", "0.1.0-dev", "version that the binaries report")
+	fs.StringVar(&t.revision, "revision", "", "commit that the binaries report (default: git's)")
 	dist := fs.String("out", "dist", "directory for what is built")
-	version := fs.String("version", "0.1.0-dev", "version that the binaries report")
+	arch := fs.String("arch", "amd64,arm64,arm", "what to build for")
+	format := fs.String("format", strings.Join(formats(), ","), "what to build")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	epoch, err := commitTime(ctx, *root)
+	targets, err := choose(*arch)
 	if err != nil {
+		return err
+	}
+	wanted := strings.Split(*format, ",")
+	for _, f := range wanted {
+		if !slices.Contains(formats(), f) {
+			return fmt.Errorf("unknown format %q: want some of %s", f, strings.Join(formats(), ","))
+		}
+	}
+	if err := t.complete(ctx); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(*dist, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", *dist, err)
 	}
-	var sums strings.Builder
-	for _, p := range platforms {
-		name := fmt.Sprintf("holdfast_%s_linux_%s%s.tar.gz", *version, p.arch, armSuffix(p.goarm))
-		path := filepath.Join(*dist, name)
-		if err := buildOne(ctx, *root, path, *version, p.arch, p.goarm, epoch); err != nil {
-			return fmt.Errorf("build %s: %w", name, err)
-		}
-		sum, err := checksum(path)
+	var names []string
+	for _, p := range targets {
+		made, err := t.pack(ctx, p, wanted, *dist)
 		if err != nil {
-			return err
+			return fmt.Errorf("build for %s: %w", p.tar, err)
 		}
-		fmt.Fprintf(&sums, "%s  %s\n", sum, name)
-		fmt.Fprintf(out, "%s\n", path)
+		for _, name := range made {
+			fmt.Fprintf(out, "%s\n", filepath.Join(*dist, name))
+		}
+		names = append(names, made...)
 	}
-	return os.WriteFile(filepath.Join(*dist, "SHA256SUMS"), []byte(sums.String()), 0o644)
+	return writeSums(*dist, names)
 }
 
-func armSuffix(goarm string) string {
-	if goarm == "" {
-		return ""
+func choose(archs string) ([]platform, error) {
+	var out []platform
+	for name := range strings.SplitSeq(archs, ",") {
+		i := slices.IndexFunc(platforms(), func(p platform) bool { return p.arch == name })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown architecture %q: want some of amd64,arm64,arm", name)
+		}
+		out = append(out, platforms()[i])
 	}
-	return "v" + goarm
+	return out, nil
 }
 
-func buildOne(ctx context.Context, root, path, version, arch, goarm string, epoch time.Time) (err error) {
+// pack builds everything for one platform, and returns the names of the files.
+func (t tree) pack(ctx context.Context, p platform, wanted []string, dist string) (names []string, err error) {
 	tmp, err := os.MkdirTemp("", "holdfast-packaging-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	binary := filepath.Join(tmp, "holdfast")
-	if err := compile(ctx, root, binary, version, arch, goarm); err != nil {
-		return err
-	}
-	f, err := os.Create(path)
+	c, err := t.make(ctx, p, tmp)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	files, err := contents(root, binary)
-	if err != nil {
-		return err
-	}
-	return writeTarball(f, strings.TrimSuffix(filepath.Base(path), ".tar.gz"), files, epoch)
-}
-
-// compile makes a static binary that holds no trace of where it was built.
-func compile(ctx context.Context, root, binary, version, arch, goarm string) error {
-	revision, err := git(ctx, root, "rev-parse", "HEAD")
-	if err != nil {
-		return err
-	}
-	ldflags := fmt.Sprintf("-s -w -buildid= -X main.version=%s -X main.revision=%s", version, revision)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", binary, "./cmd/holdfast")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOARM="+goarm)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
-	}
-	return nil
-}
-
-// commitTime dates every file, unless $SOURCE_DATE_EPOCH does.
-func commitTime(ctx context.Context, root string) (time.Time, error) {
-	text := os.Getenv("SOURCE_DATE_EPOCH")
-	if text == "" {
-		var err error
-		if text, err = git(ctx, root, "log", "-1", "--format=%ct"); err != nil {
-			return time.Time{}, err
+	for _, format := range wanted {
+		var name string
+		switch format {
+		case "deb":
+			name, err = t.writeDeb(c, p, tmp, dist)
+		case "rpm":
+			name, err = t.writeRPM(c, p, tmp, dist)
+		default:
+			name, err = t.writeTar(c, p, dist)
 		}
+		if err != nil {
+			return nil, fmt.Errorf("pack %s: %w", format, err)
+		}
+		names = append(names, name)
 	}
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the time of the commit: %w", err)
+	name := fmt.Sprintf("holdfast_%s_linux_%s.cdx.json", t.version, p.tar)
+	if err := writeSBOM(filepath.Join(dist, name), c.binary, t.version); err != nil {
+		return nil, fmt.Errorf("list what is linked: %w", err)
 	}
-	return time.Unix(seconds, 0).UTC(), nil
-}
-
-func git(ctx context.Context, root string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = root
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-func checksum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
+	return append(names, name), nil
 }

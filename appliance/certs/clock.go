@@ -23,6 +23,9 @@ const (
 // that shows less is not set.
 const earliest = 1767225600
 
+// ClockIsSet reports whether a time can be the present one.
+func ClockIsSet(now time.Time) bool { return clockIsSet(now) }
+
 func clockIsSet(now time.Time) bool { return now.Unix() >= earliest }
 
 // validFrom is the beginning of every certificate made here. Clients without a

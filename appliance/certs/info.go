@@ -66,16 +66,16 @@ func (s *Store) Warnings() diag.List {
 			fmt.Sprintf("the clock shows %s, so that no certificate can be checked for expiry", date(now)), "set the clock, or let NTP set it"))
 	}
 	for _, i := range st.infos {
-		if what := i.expiry(now); what != "" {
+		if what := i.Expiry(now); what != "" {
 			out = append(out, warning(diag.CodeExpiry, i.Path, what, s.expiryFix(i)))
 		}
 	}
 	return out
 }
 
-// expiry is empty while there is nothing to say. A certificate that lasts less
-// than four months warns when a quarter of its life is left.
-func (i Info) expiry(now time.Time) string {
+// Expiry says what is to be said of the certificate's time, and nothing while all is
+// well. One that lasts less than four months warns when a quarter of its life is left.
+func (i Info) Expiry(now time.Time) string {
 	notice := min(warn, i.NotAfter.Sub(i.NotBefore)/4)
 	if i.Name == CA {
 		notice = min(warnCA, i.NotAfter.Sub(i.NotBefore)/4)

@@ -84,6 +84,9 @@ type Cluster struct {
 	Secret Secret   `key:"secret" help:"file:PATH of the secret shared by the nodes"`
 }
 
+// Replicated reports whether other nodes hold the same messages.
+func (c *Config) Replicated() bool { return c.Cluster != nil && len(c.Cluster.Peers) > 1 }
+
 // Account is an isolated tenant: the security boundary.
 type Account struct {
 	Limits  AccountLimits     `key:"limits" help:"what the account may use"`

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -17,25 +16,9 @@ import (
 // checkPlace refuses a place where messages would not last, or returns why it
 // is one when it was allowed. The path need not exist.
 func checkPlace(path string, allowUnsafe bool) (warnings []string, err error) {
-	var hazards []string
-	if temp := tempDirAbove(path); temp != "" {
-		hazards = append(hazards, fmt.Sprintf("it is below %s, which the system cleans at boot or by age", temp))
-	}
-	// The store may be a mount or a link of its own.
-	for _, p := range []string{path, filepath.Join(path, storeName)} {
-		v, err := VolumeOf(p)
-		if errors.Is(err, errors.ErrUnsupported) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if h := hazardOf(v.FSType); h != "" && !slices.Contains(hazards, h) {
-			hazards = append(hazards, h)
-		}
-		if c := cautionOf(v.FSType); c != "" && !slices.Contains(warnings, c) {
-			warnings = append(warnings, c)
-		}
+	hazards, warnings, err := Place(path)
+	if err != nil {
+		return nil, err
 	}
 	for i, w := range warnings {
 		warnings[i] = fmt.Sprintf("data directory %s: %s", path, w)

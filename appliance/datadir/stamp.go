@@ -101,6 +101,16 @@ func readStamp(dir string) (stamp, error) {
 	return s, nil
 }
 
+// CheckFormat refuses a directory that this version can't open. It only reads, and a
+// directory without a stamp is none of its business.
+func CheckFormat(dir string) error {
+	_, err := readStamp(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 func newerFormat(dir string, format int, data []byte) error {
 	var by struct {
 		WrittenBy string `json:"written_by"`

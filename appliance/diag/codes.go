@@ -99,3 +99,15 @@ const (
 	CodeNoRoom        Code = "HF3006"
 	CodeMiscount      Code = "HF3007"
 )
+
+// HF31xx: the service.
+const (
+	CodeNeedsRoot    Code = "HF3101"
+	CodePlace        Code = "HF3102"
+	CodePackaged     Code = "HF3103"
+	CodeForeignUnit  Code = "HF3104"
+	CodeNoSystemd    Code = "HF3105"
+	CodeNotInstalled Code = "HF3106"
+	CodeService      Code = "HF3107"
+	CodeKeepRunning  Code = "HF3108"
+)

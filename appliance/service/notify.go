@@ -32,7 +32,7 @@ func (n Notifier) Extend(d time.Duration, status string) {
 // Reloading says that a reload has begun; Ready ends it. The time has to be in
 // the same datagram.
 func (n Notifier) Reloading() {
-	n.send(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonicUsec()))
+	n.send(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d\nSTATUS=reloading", monotonicUsec()))
 }
 
 // Stopping says that the stop has begun.

@@ -20,8 +20,8 @@ import (
 // machine either.
 const patience = 30 * time.Second
 
-// systemd is the other end of $NOTIFY_SOCKET.
-func systemd(t *testing.T, name string) func() string {
+// listenAsSystemd is the other end of $NOTIFY_SOCKET.
+func listenAsSystemd(t *testing.T, name string) func() string {
 	t.Helper()
 	addr := name
 	if name[0] == '@' {
@@ -52,7 +52,7 @@ func TestNotifierTellsSystemd(t *testing.T) {
 		names = append(names, "@holdfast-test-"+strconv.Itoa(os.Getpid()))
 	}
 	for _, name := range names {
-		read := systemd(t, name)
+		read := listenAsSystemd(t, name)
 		n := NewNotifier()
 		for want, tell := range map[string]func(){
 			"READY=1\nSTATUS=ready":                                 func() { n.Ready("ready") },

@@ -38,9 +38,11 @@ func newRunCmd(std stdio, g *globals) *cobra.Command {
 func runNode(std stdio, g *globals, unsafe bool) error {
 	drain, now, stop := service.Signals(context.Background())
 	defer stop()
+	notify := service.NewNotifier()
 	file := g.configFile()
 	cfg, problems := g.load(file)
 	if err := problems.Err(); err != nil {
+		notify.Status("configuration not valid: " + firstError(problems))
 		printProblems(std, g, cfg, problems)
 		return exitError(exitPermanent)
 	}
@@ -54,7 +56,7 @@ func runNode(std stdio, g *globals, unsafe bool) error {
 		// directory still gets its warning.
 		AllowUnsafe: unsafe || file == "" && g.dataDir == "",
 		Log:         service.NewLogger(std.err, cfg.Log.Level, cfg.Log.Format),
-		Notify:      service.NewNotifier(),
+		Notify:      notify,
 		Load:        func(texts []config.Text) (*config.Config, diag.List) { return g.loadTexts(file, texts) },
 		Step:        std.step,
 		DriftEvery:  std.driftEvery,
@@ -65,10 +67,28 @@ func runNode(std stdio, g *globals, unsafe bool) error {
 		o.OnReady = func() { welcome(std.out, node) }
 	}
 	node, err := appliance.Open(o)
-	if err != nil {
-		return err
+	if err == nil {
+		err = node.Run(drain, now)
 	}
-	return node.Run(drain, now)
+	if err != nil {
+		// The last that `systemctl status` shows, after the end of the process too.
+		notify.Status(strings.TrimSuffix("failed: "+err.Error()+"; "+diag.Hint(err), "; "))
+	}
+	return err
+}
+
+// firstError is the first error of a list in one line, and how many more there are.
+func firstError(l diag.List) string {
+	for _, p := range l {
+		if p.Severity != diag.Error {
+			continue
+		}
+		if more := l.Errors() - 1; more > 0 {
+			return fmt.Sprintf("%s (and %d more)", p, more)
+		}
+		return p.String()
+	}
+	return ""
 }
 
 // welcome tells somebody who tries Holdfast out where to go from here.

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/holdfast-mq/holdfast/appliance/datadir"
+)
+
+const (
+	// usualFree is storage.min_free where the file does not set it, in percent.
+	usualFree = 5
+	// At fullPercent or fullBytes free the next message may not be stored.
+	fullPercent = 1
+	fullBytes   = 32 << 20
+	fullInodes  = 64
+)
+
+// lookAtSpace compares what the volume has with what streams may take.
+func lookAtSpace(ctx context.Context, m *machine) report {
+	var r report
+	dir := m.storeDir()
+	if dir == "" {
+		return skip("the configuration names no data directory")
+	}
+	v, err := datadir.VolumeOf(dir)
+	if err != nil {
+		r.blind(m, err.Error())
+		return r
+	}
+	total, free := int64(v.Total), int64(v.Free)
+	minFree := m.in.Config.Storage.MinFree.Of(total)
+	if minFree == 0 {
+		minFree = total / 100 * usualFree
+	}
+	text := fmt.Sprintf("%s of %s free", size(free), size(total))
+	fix := lines(comment("make the volume of %s larger, or delete what is not needed (apt-get clean, journalctl --vacuum-size=200M); the largest:", dir),
+		fmt.Sprintf("du -xh --max-depth=2 $(df --output=target %s | tail -n 1) 2>/dev/null | sort -h | tail -n 15", quote(dir)))
+	switch {
+	case free < total/100*fullPercent || free < fullBytes:
+		r.fail(text+" on the volume of "+dir, "messages can't be stored any more", fix)
+	case free < minFree:
+		r.warn(fmt.Sprintf("%s on the volume of %s, less than %s", text, dir, size(minFree)), "soon messages can't be stored any more", fix)
+	}
+	promised := m.promised(total)
+	if used, known := m.storeUsed(ctx); known {
+		text += fmt.Sprintf(", streams use %s and may take %s", size(used), size(promised))
+		if len(r.findings) == 0 && promised-used > free {
+			r.warn(text+" of the volume of "+dir, "the volume is full before the streams have what they may take",
+				lines(comment("lower max_bytes of streams or storage.limit in %s, or:", m.in.File), fix))
+		}
+	}
+	r.measured("%s", text+m.lookAtInodes(&r, dir))
+	return r
+}
+
+func (m *machine) lookAtInodes(r *report, dir string) string {
+	path := dir
+	for {
+		total, free, err := inodes(path)
+		if errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path) {
+			path = filepath.Dir(path)
+			continue
+		}
+		if err != nil || total == 0 {
+			return "" // has no fixed number
+		}
+		text := fmt.Sprintf("%d of %d inodes free", free, total)
+		fix := lines(comment("delete files, or make the volume of %s anew with more inodes; the directories with the most:", dir),
+			fmt.Sprintf("du -x --inodes --max-depth=2 $(df --output=target %s | tail -n 1) 2>/dev/null | sort -n | tail -n 15", quote(path)))
+		switch {
+		case free < total/100*fullPercent || free < fullInodes:
+			r.fail(text+" on the volume of "+dir, "no file can be created: messages can't be stored any more", fix)
+		case free < total/100*usualFree:
+			r.warn(text+" on the volume of "+dir, "soon no file can be created any more", fix)
+		}
+		return ", " + text
+	}
+}
+
+// promised is what the declared streams may take, in bytes: never more than
+// storage.limit, and all of that when one has no limit of its own.
+func (m *machine) promised(total int64) int64 {
+	limit := m.in.Config.Storage.Limit.Of(total)
+	var sum int64
+	for _, a := range m.in.Config.Accounts {
+		for _, s := range a.Streams {
+			if s.Storage != nil && *s.Storage == "memory" {
+				continue
+			}
+			if s.MaxBytes == nil || *s.MaxBytes < 0 {
+				return limit
+			}
+			sum += int64(*s.MaxBytes)
+		}
+	}
+	return min(sum, limit)
+}
+
+// storeUsed is what messages take on disk; known is false when it can't be seen.
+func (m *machine) storeUsed(ctx context.Context) (used int64, known bool) {
+	if node, err := m.ask(ctx); err == nil {
+		return node.StoreUsed, true
+	}
+	err := filepath.WalkDir(filepath.Join(m.dataDir(), "jetstream"), func(_ string, d fs.DirEntry, err error) error {
+		switch {
+		case gone(err):
+			return nil // a node that runs deletes blocks meanwhile
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			used += info.Size()
+		}
+		return nil
+	})
+	return used, err == nil
+}
