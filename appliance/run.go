@@ -69,6 +69,7 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 		tending.Wait()
 	}()
 	tending.Go(func() { a.tendIdentity(ctx) })
+	tending.Go(func() { a.tendRoom(ctx) })
 	files := make(chan struct{}, 1)
 	tending.Go(func() { a.watchFiles(ctx, files) })
 	// A start leaves garbage the size of the configuration and the plan, and an
@@ -128,6 +129,7 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
+	a.lookAtVolume() // publishers must not come before the brake
 	addr, err := a.engine.OpenClientPort()
 	if err != nil {
 		return false, err

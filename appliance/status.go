@@ -36,6 +36,7 @@ func (a *Appliance) Missing() []string {
 	} else if err := a.engine.JetStreamReady(); err != nil {
 		out = append(out, "jetstream: "+err.Error())
 	}
+	out = append(out, a.storageMissing()...)
 	out = append(out, a.unapplied()...)
 	if phase == admin.PhaseApplying && len(out) == 0 {
 		out = append(out, "client port: not open yet")
@@ -116,6 +117,7 @@ func (a *Appliance) addStorage(s *admin.Status) {
 		s.Storage.VolumeTotal, s.Storage.VolumeFree, s.Storage.FileSystem = int64(vol.Total), int64(vol.Free), vol.FSType
 	}
 	s.Storage.Limit, s.Storage.FlushSeconds = a.storeLimit, a.flush.Seconds()
+	a.addRoom(&s.Storage)
 	st, err := a.engine.Stats()
 	if err != nil {
 		return // the engine is not up yet, or down already

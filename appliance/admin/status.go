@@ -107,6 +107,15 @@ type Storage struct {
 	VolumeTotal int64  `json:"volume_total_bytes"`
 	VolumeFree  int64  `json:"volume_free_bytes"`
 	FileSystem  string `json:"file_system"`
+	// MinFree is storage.min_free in bytes: what publishers leave free.
+	MinFree int64 `json:"min_free_bytes"`
+	// PublishingStopped says why nothing is stored in files now; empty while it is.
+	PublishingStopped string `json:"publishing_stopped,omitempty"`
+	// WriteError is what a write to the data directory met last; empty when it worked.
+	WriteError string `json:"write_error,omitempty"`
+	// FullInSeconds is when MinFree is reached, as things went lately; 0 when the volume
+	// does not fill up.
+	FullInSeconds float64 `json:"full_in_seconds,omitempty"`
 	// FlushSeconds is how long the volume took at the start to make a message durable.
 	FlushSeconds float64 `json:"flush_seconds"`
 	// MemoryUsed and MemoryLimit are those of memory streams.

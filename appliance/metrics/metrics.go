@@ -34,6 +34,8 @@ type Node interface {
 	Refusals() []Refusal
 	// GroupCommit is what group commit does.
 	GroupCommit() GroupCommit
+	// Storage is what is left of the volume.
+	Storage() Storage
 }
 
 // Certificate is a certificate and its end.
@@ -72,6 +74,16 @@ type GroupedAccount struct {
 	Unanswered         uint64 // batches and messages
 }
 
+// Storage is what is left of the store's volume, in bytes, and what the node does
+// about it.
+type Storage struct {
+	Total, Free, MinFree uint64
+	Stopped, Writable    bool
+	// FullIn is when MinFree is reached as things go; 0 when they don't go there.
+	FullIn  time.Duration
+	Reopens int
+}
+
 // Handler serves the metrics of a node in the Prometheus text format.
 func Handler(b Build, n Node) http.Handler {
 	reg := prometheus.NewRegistry()
@@ -84,6 +96,7 @@ func Handler(b Build, n Node) http.Handler {
 		security{n},
 		topology{n},
 		groups{n},
+		storage{n},
 	)
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 }
@@ -157,4 +170,27 @@ func (g groups) Collect(ch chan<- prometheus.Metric) {
 		count(groupRefused, a.Refused)
 		count(groupUnanswered, a.Unanswered)
 	}
+}
+
+// storage collects what is left of the volume.
+type storage struct{ node Node }
+
+func (storage) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{volumeTotal, volumeFree, volumeMinFree, publishingStopped, writable, fullIn, reopens} {
+		ch <- d
+	}
+}
+
+func (s storage) Collect(ch chan<- prometheus.Metric) {
+	v := s.node.Storage()
+	gauge := func(d *prometheus.Desc, n float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n) }
+	gauge(volumeTotal, float64(v.Total))
+	gauge(volumeFree, float64(v.Free))
+	gauge(volumeMinFree, float64(v.MinFree))
+	gauge(publishingStopped, oneIf(v.Stopped))
+	gauge(writable, oneIf(v.Writable))
+	if v.FullIn > 0 {
+		gauge(fullIn, v.FullIn.Seconds())
+	}
+	ch <- prometheus.MustNewConstMetric(reopens, prometheus.CounterValue, float64(v.Reopens))
 }
