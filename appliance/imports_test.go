@@ -56,7 +56,7 @@ var importRules = map[string]struct {
 		never: []string{natsServer, natsClient, jsm, cobra, kardianos},
 	},
 	"cmd/holdfast": {
-		ours: []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/loadtest", "appliance/service", "bootstrap",
+		ours: []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/disk", "appliance/loadtest", "appliance/service", "bootstrap",
 			"cmd/internal/child"}, // the node that `bench` compares with is a process of its own
 		never: []string{natsServer, kardianos},
 	},

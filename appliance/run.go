@@ -203,6 +203,7 @@ func (a *Appliance) announce(vol datadir.Volume) {
 		a.log.Warn("durability is interval: a power cut loses what was acknowledged since the last fsync",
 			"sync_interval", config.Duration(syncInterval(cfg)).String())
 	}
+	a.tellDisk()
 	a.warn(a.opts.Warnings)
 	for _, w := range a.dir.Warnings() {
 		a.log.Warn("data directory is not safe", keyWhat, w)
