@@ -286,7 +286,7 @@ func TestProcessSaysThatTheDiskFailed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer off.Close()
+			defer func() { _ = off.Close() }() // closed by the cut, unless the test ends before
 			n := onVolume(t, disk.At).start()
 			js := n.jetStream()
 			publish(t, js, "jobs.new", "one")
