@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/disk"
+	"github.com/holdfast-mq/holdfast/appliance/engine"
 	"github.com/holdfast-mq/holdfast/appliance/metrics"
 	"github.com/holdfast-mq/holdfast/bootstrap/identity"
 )
@@ -215,6 +216,12 @@ func (a *Appliance) Storage() metrics.Storage {
 	r := a.roomStatus
 	a.mu.Unlock()
 	out := metrics.Storage{MinFree: uint64(r.minFree), Stopped: r.stopped != "", Writable: r.broken == nil, FullIn: r.fullIn, Reopens: r.reopens}
+	for _, d := range engine.Damages(a.dir.StoreDir()) {
+		if out.Damaged == nil {
+			out.Damaged = map[string]int{}
+		}
+		out.Damaged[d.Account+"/"+d.Stream]++
+	}
 	if vol, err := a.dir.Volume(); err == nil {
 		out.Total, out.Free = vol.Total, vol.Free
 	}

@@ -180,6 +180,10 @@ func (a *Appliance) tellRecovered(dur time.Duration) {
 	for _, s := range p.StartedOver {
 		a.log.Warn("a crash had destroyed the position of a consumer: it starts over, and what was acknowledged is delivered again", keyConsumer, s)
 	}
+	for _, d := range p.Damaged {
+		a.log.Error("messages were damaged on the disk, the others are served", keyStream, d.Account+"/"+d.Stream, keyWhat, d.String(), "original", d.Original,
+			keyFix, "look at the disk; remove the quarantine in the data directory when you have seen it")
+	}
 	for _, s := range p.Unrecovered {
 		a.log.Error("stream not recovered, its files are still in the data directory", keyStream, s)
 	}

@@ -80,6 +80,9 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		s.Durability.SyncIntervalSeconds = syncInterval(cfg).Seconds()
 	}
 	a.addStorage(&s)
+	for _, d := range engine.Damages(a.dir.StoreDir()) {
+		s.Damage = append(s.Damage, admin.Damage{Stream: d.Account + "/" + d.Stream, Found: d.Found, Lost: d.String(), Original: d.Original})
+	}
 	a.addSecurity(&s)
 	if phase == admin.PhaseRecovering {
 		p := a.engine.Progress()

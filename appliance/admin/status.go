@@ -26,14 +26,17 @@ type Status struct {
 	Ready bool  `json:"ready"`
 	Phase Phase `json:"phase"`
 	// Missing says what readiness waits for, one sentence each.
-	Missing    []string        `json:"missing,omitempty"`
-	Node       NodeStatus      `json:"node"`
-	Listeners  []Listener      `json:"listeners"`
-	Durability Durability      `json:"durability"`
-	Storage    Storage         `json:"storage"`
-	Recovery   *Recovery       `json:"recovery,omitempty"`
-	Traffic    Traffic         `json:"traffic"`
-	Accounts   []AccountStatus `json:"accounts"`
+	Missing    []string   `json:"missing,omitempty"`
+	Node       NodeStatus `json:"node"`
+	Listeners  []Listener `json:"listeners"`
+	Durability Durability `json:"durability"`
+	// Damage was found in stored messages at a start, and stays until somebody removes it
+	// from the quarantine in the data directory.
+	Damage   []Damage        `json:"damage,omitempty"`
+	Storage  Storage         `json:"storage"`
+	Recovery *Recovery       `json:"recovery,omitempty"`
+	Traffic  Traffic         `json:"traffic"`
+	Accounts []AccountStatus `json:"accounts"`
 	// Certificates are those of the client listener, empty without TLS.
 	Certificates []Certificate `json:"certificates,omitempty"`
 	// Refusals are what clients were not allowed since the start.
@@ -121,6 +124,14 @@ type Storage struct {
 	// MemoryUsed and MemoryLimit are those of memory streams.
 	MemoryUsed  int64 `json:"memory_used_bytes"`
 	MemoryLimit int64 `json:"memory_limit_bytes"`
+}
+
+// Damage is a piece of a stream that could not be read.
+type Damage struct {
+	Stream   string    `json:"stream"` // ACCOUNT/STREAM
+	Found    time.Time `json:"found"`
+	Lost     string    `json:"lost"`               // sequences, in words
+	Original string    `json:"original,omitempty"` // what was found, as a file
 }
 
 // Recovery is how far reading the store at start has come.

@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,6 +83,8 @@ type Storage struct {
 	// FullIn is when MinFree is reached as things go; 0 when they don't go there.
 	FullIn  time.Duration
 	Reopens int
+	// Damaged counts what was found damaged at starts, by ACCOUNT/STREAM.
+	Damaged map[string]int
 }
 
 // Handler serves the metrics of a node in the Prometheus text format.
@@ -176,7 +179,7 @@ func (g groups) Collect(ch chan<- prometheus.Metric) {
 type storage struct{ node Node }
 
 func (storage) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{volumeTotal, volumeFree, volumeMinFree, publishingStopped, writable, fullIn, reopens} {
+	for _, d := range []*prometheus.Desc{volumeTotal, volumeFree, volumeMinFree, publishingStopped, writable, fullIn, reopens, damagedParts} {
 		ch <- d
 	}
 }
@@ -191,6 +194,10 @@ func (s storage) Collect(ch chan<- prometheus.Metric) {
 	gauge(writable, oneIf(v.Writable))
 	if v.FullIn > 0 {
 		gauge(fullIn, v.FullIn.Seconds())
+	}
+	for stream, n := range v.Damaged {
+		account, name, _ := strings.Cut(stream, "/")
+		ch <- prometheus.MustNewConstMetric(damagedParts, prometheus.GaugeValue, float64(n), account, name)
 	}
 	ch <- prometheus.MustNewConstMetric(reopens, prometheus.CounterValue, float64(v.Reopens))
 }

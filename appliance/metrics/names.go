@@ -41,6 +41,8 @@ var (
 		"When publishing stops, at the rate of the last minutes; absent when the volume does not fill up.", nil, nil)
 	reopens = prometheus.NewDesc("holdfast_storage_reopens_total",
 		"How often streams were read again since the start, because they could not be written.", nil, nil)
+	damagedParts = prometheus.NewDesc("holdfast_storage_damaged_blocks",
+		"Blocks of a stream that a start found damaged and put into the quarantine, until somebody removes them there; absent when there are none.", []string{"account", "stream"}, nil)
 	grouped = prometheus.NewDesc("holdfast_group_commit_on",
 		"1 for a declared stream whose messages are made durable together, 0 for one whose messages are not; `holdfast status` says why.", []string{"account", "stream"}, nil)
 	groupMessages = prometheus.NewDesc("holdfast_group_commit_messages_total",
