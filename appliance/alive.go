@@ -61,6 +61,12 @@ func (a *Appliance) StatusLine() string {
 		}
 		return line
 	}
+	a.mu.Lock()
+	stopped := a.roomStatus.stopped
+	a.mu.Unlock()
+	if stopped != "" {
+		return "publishing stopped: " + stopped
+	}
 	streams := 0
 	for _, account := range a.config().Accounts {
 		streams += len(account.Streams)

@@ -75,6 +75,7 @@ type Appliance struct {
 	clientCerts *certs.Store
 	// storeLimit is storage.limit in bytes.
 	storeLimit int64
+	room       room
 
 	adminListener net.Listener
 	httpListener  net.Listener
@@ -114,6 +115,7 @@ type Appliance struct {
 	told map[string]string
 	// reloadFailed is true when the latest reload was refused.
 	reloadFailed bool
+	roomStatus   roomStatus
 }
 
 // Open locks the data directory, reads or makes the identity, opens the admin

@@ -39,10 +39,11 @@ var importRules = map[string]struct {
 	"appliance/diag":      {noDeps: []string{"github.com/", "golang.org/", "go.yaml.in/"}},
 	"appliance/config":    {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/datadir":   {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
+	"appliance/disk":      {noDeps: []string{"github.com/nats-io/"}},
 	"appliance/engine":    {ours: []string{"appliance/diag"}, never: []string{natsClient, jsm}},
 	"appliance/admin":     {ours: []string{"appliance/config", "appliance/diag", "bootstrap"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/certs":     {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
-	"appliance/doctor":    {ours: []string{"appliance/certs", "appliance/config", "appliance/datadir", "appliance/diag", "systemd"}, noDeps: []string{"github.com/nats-io/"}},
+	"appliance/doctor":    {ours: []string{"appliance/certs", "appliance/config", "appliance/datadir", "appliance/diag", "appliance/disk", "systemd"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/ingest":    {never: []string{natsServer, natsClient, jsm}},
 	"appliance/loadtest":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer}},
 	"appliance/metrics":   {noDeps: []string{"github.com/nats-io/"}},
@@ -51,12 +52,12 @@ var importRules = map[string]struct {
 	"bootstrap/identity":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer, natsClient}},
 	"bootstrap/jetstream": {ours: []string{"appliance/diag", "bootstrap"}, noDeps: []string{natsServer}},
 	"appliance": {
-		ours: []string{"appliance/admin", "appliance/certs", "appliance/config", "appliance/datadir", "appliance/diag", "appliance/engine", "appliance/ingest", "appliance/metrics",
+		ours: []string{"appliance/admin", "appliance/certs", "appliance/config", "appliance/datadir", "appliance/diag", "appliance/disk", "appliance/engine", "appliance/ingest", "appliance/metrics",
 			"appliance/service", "bootstrap", "bootstrap/identity", "bootstrap/jetstream"},
 		never: []string{natsServer, natsClient, jsm, cobra, kardianos},
 	},
 	"cmd/holdfast": {
-		ours: []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/doctor", "appliance/loadtest", "appliance/service", "bootstrap",
+		ours: []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/disk", "appliance/doctor", "appliance/loadtest", "appliance/service", "bootstrap",
 			"cmd/internal/child"}, // the node that `bench` compares with is a process of its own
 		never: []string{natsServer, kardianos},
 	},

@@ -72,6 +72,7 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 	}()
 	tending.Go(func() { a.tendIdentity(ctx) })
 	tending.Go(func() { a.tendStatusLine(ctx) })
+	tending.Go(func() { a.tendRoom(ctx) })
 	files := make(chan struct{}, 1)
 	tending.Go(func() { a.watchFiles(ctx, files) })
 	// A start leaves garbage the size of the configuration and the plan, and an
@@ -135,6 +136,7 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
+	a.lookAtVolume() // publishers must not come before the brake
 	addr, err := a.engine.OpenClientPort()
 	if err != nil {
 		return false, err
@@ -185,6 +187,10 @@ func (a *Appliance) tellRecovered(dur time.Duration) {
 	for _, s := range p.StartedOver {
 		a.log.Warn("a crash had destroyed the position of a consumer: it starts over, and what was acknowledged is delivered again", keyConsumer, s)
 	}
+	for _, d := range p.Damaged {
+		a.log.Error("messages were damaged on the disk, the others are served", keyStream, d.Account+"/"+d.Stream, keyWhat, d.String(), "original", d.Original,
+			keyFix, "look at the disk; remove the quarantine in the data directory when you have seen it")
+	}
 	for _, s := range p.Unrecovered {
 		a.log.Error("stream not recovered, its files are still in the data directory", keyStream, s)
 	}
@@ -208,6 +214,7 @@ func (a *Appliance) announce(vol datadir.Volume) {
 		a.log.Warn("durability is interval: a power cut loses what was acknowledged since the last fsync",
 			"sync_interval", config.Duration(syncInterval(cfg)).String())
 	}
+	a.tellDisk()
 	a.warn(a.opts.Warnings)
 	for _, w := range a.dir.Warnings() {
 		a.log.Warn("data directory is not safe", keyWhat, w)

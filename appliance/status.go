@@ -36,6 +36,7 @@ func (a *Appliance) Missing() []string {
 	} else if err := a.engine.JetStreamReady(); err != nil {
 		out = append(out, "jetstream: "+err.Error())
 	}
+	out = append(out, a.storageMissing()...)
 	out = append(out, a.unapplied()...)
 	if phase == admin.PhaseApplying && len(out) == 0 {
 		out = append(out, "client port: not open yet")
@@ -79,6 +80,9 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		s.Durability.SyncIntervalSeconds = syncInterval(cfg).Seconds()
 	}
 	a.addStorage(&s)
+	for _, d := range engine.Damages(a.dir.StoreDir()) {
+		s.Damage = append(s.Damage, admin.Damage{Stream: d.Account + "/" + d.Stream, Found: d.Found, Lost: d.String(), Original: d.Original})
+	}
 	a.addSecurity(&s)
 	if phase == admin.PhaseRecovering {
 		p := a.engine.Progress()
@@ -116,6 +120,7 @@ func (a *Appliance) addStorage(s *admin.Status) {
 		s.Storage.VolumeTotal, s.Storage.VolumeFree, s.Storage.FileSystem = int64(vol.Total), int64(vol.Free), vol.FSType
 	}
 	s.Storage.Limit, s.Storage.FlushSeconds = a.storeLimit, a.flush.Seconds()
+	a.addRoom(&s.Storage)
 	st, err := a.engine.Stats()
 	if err != nil {
 		return // the engine is not up yet, or down already

@@ -26,14 +26,17 @@ type Status struct {
 	Ready bool  `json:"ready"`
 	Phase Phase `json:"phase"`
 	// Missing says what readiness waits for, one sentence each.
-	Missing    []string        `json:"missing,omitempty"`
-	Node       NodeStatus      `json:"node"`
-	Listeners  []Listener      `json:"listeners"`
-	Durability Durability      `json:"durability"`
-	Storage    Storage         `json:"storage"`
-	Recovery   *Recovery       `json:"recovery,omitempty"`
-	Traffic    Traffic         `json:"traffic"`
-	Accounts   []AccountStatus `json:"accounts"`
+	Missing    []string   `json:"missing,omitempty"`
+	Node       NodeStatus `json:"node"`
+	Listeners  []Listener `json:"listeners"`
+	Durability Durability `json:"durability"`
+	// Damage was found in stored messages at a start, and stays until somebody removes it
+	// from the quarantine in the data directory.
+	Damage   []Damage        `json:"damage,omitempty"`
+	Storage  Storage         `json:"storage"`
+	Recovery *Recovery       `json:"recovery,omitempty"`
+	Traffic  Traffic         `json:"traffic"`
+	Accounts []AccountStatus `json:"accounts"`
 	// Certificates are those of the client listener, empty without TLS.
 	Certificates []Certificate `json:"certificates,omitempty"`
 	// Refusals are what clients were not allowed since the start.
@@ -107,11 +110,28 @@ type Storage struct {
 	VolumeTotal int64  `json:"volume_total_bytes"`
 	VolumeFree  int64  `json:"volume_free_bytes"`
 	FileSystem  string `json:"file_system"`
+	// MinFree is storage.min_free in bytes: what publishers leave free.
+	MinFree int64 `json:"min_free_bytes"`
+	// PublishingStopped says why nothing is stored in files now; empty while it is.
+	PublishingStopped string `json:"publishing_stopped,omitempty"`
+	// WriteError is what a write to the data directory met last; empty when it worked.
+	WriteError string `json:"write_error,omitempty"`
+	// FullInSeconds is when MinFree is reached, as things went lately; 0 when the volume
+	// does not fill up.
+	FullInSeconds float64 `json:"full_in_seconds,omitempty"`
 	// FlushSeconds is how long the volume took at the start to make a message durable.
 	FlushSeconds float64 `json:"flush_seconds"`
 	// MemoryUsed and MemoryLimit are those of memory streams.
 	MemoryUsed  int64 `json:"memory_used_bytes"`
 	MemoryLimit int64 `json:"memory_limit_bytes"`
+}
+
+// Damage is a piece of a stream that could not be read.
+type Damage struct {
+	Stream   string    `json:"stream"` // ACCOUNT/STREAM
+	Found    time.Time `json:"found"`
+	Lost     string    `json:"lost"`               // sequences, in words
+	Original string    `json:"original,omitempty"` // what was found, as a file
 }
 
 // Recovery is how far reading the store at start has come.

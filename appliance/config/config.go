@@ -65,7 +65,7 @@ type Storage struct {
 	Durability   string     `key:"durability" help:"strict: fsync before the acknowledgement; interval: fsync every sync_interval, so a power cut loses what was acknowledged since" enum:"strict|interval" default:"strict" restart:"yes"`
 	SyncInterval *Duration  `key:"sync_interval" help:"time between fsyncs, with durability interval only (then 1s unless set)" example:"1s" restart:"yes"`
 	Limit        Share      `key:"limit" help:"what all streams together may use: a share of the volume's total size, or a size" default:"80%" restart:"yes"`
-	MinFree      Share      `key:"min_free" help:"publishing stops with a clear error before less than this is free on the volume" example:"5%" later:"*"`
+	MinFree      Share      `key:"min_free" help:"publishing stops with a clear error before less than this is free on the volume, and goes on by itself when there is more again; 5% but at most 8GiB unless set" example:"5%"`
 	Encryption   Encryption `key:"encryption" help:"encryption of stored messages" later:"*" restart:"yes"`
 }
 

@@ -19,6 +19,9 @@ type Volume struct {
 	// "network" and "ramdisk" for such drives on Windows.
 	FSType   string
 	ReadOnly bool
+	// Inodes are the files that can still be made; InodesTotal is 0 where the file
+	// system has no such number, or makes them as needed.
+	Inodes, InodesTotal uint64
 }
 
 // VolumeOf returns the volume that path is on, or would be on: of a path that

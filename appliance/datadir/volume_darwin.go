@@ -11,11 +11,13 @@ func statVolume(path string) (Volume, error) {
 	}
 	block := uint64(st.Bsize)
 	v := Volume{
-		Total:    st.Blocks * block,
-		Free:     st.Bavail * block,
-		Used:     (st.Blocks - st.Bfree) * block,
-		FSType:   unix.ByteSliceToString(st.Fstypename[:]),
-		ReadOnly: st.Flags&unix.MNT_RDONLY != 0,
+		Total:       st.Blocks * block,
+		Free:        st.Bavail * block,
+		Used:        (st.Blocks - st.Bfree) * block,
+		FSType:      unix.ByteSliceToString(st.Fstypename[:]),
+		ReadOnly:    st.Flags&unix.MNT_RDONLY != 0,
+		Inodes:      st.Ffree,
+		InodesTotal: st.Files,
 	}
 	if st.Flags&unix.MNT_LOCAL == 0 && hazardOf(v.FSType) == "" {
 		v.FSType = "network"

@@ -25,11 +25,13 @@ func statVolume(path string) (Volume, error) {
 		block = uint64(st.Bsize)
 	}
 	return Volume{
-		Total:    st.Blocks * block,
-		Free:     st.Bavail * block,
-		Used:     (st.Blocks - st.Bfree) * block,
-		FSType:   fsTypeOf(path, uint32(st.Type)),
-		ReadOnly: st.Flags&unix.ST_RDONLY != 0,
+		Total:       st.Blocks * block,
+		Free:        st.Bavail * block,
+		Used:        (st.Blocks - st.Bfree) * block,
+		FSType:      fsTypeOf(path, uint32(st.Type)),
+		ReadOnly:    st.Flags&unix.ST_RDONLY != 0,
+		Inodes:      st.Ffree,
+		InodesTotal: st.Files,
 	}, nil
 }
 

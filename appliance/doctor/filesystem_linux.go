@@ -14,6 +14,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
+	"github.com/holdfast-mq/holdfast/appliance/disk"
 )
 
 // lookAtFileSystem judges where messages are kept.
@@ -113,19 +114,31 @@ func lookAtWriteCache(ctx context.Context, m *machine) report {
 	if node, err := m.ask(ctx); err == nil && node.Flush > 0 {
 		text = append(text, fmt.Sprintf("a flush took %v at the node's start", node.Flush.Round(10*time.Microsecond)))
 	}
+	if kept := disk.Kept(datadir.DiskReport(m.dataDir())); kept != nil {
+		took := time.Duration(kept.Flush.P50 * float64(time.Second)).Round(time.Microsecond)
+		text = append(text, fmt.Sprintf("measured %s: %v a flush, %v at worst, %s", kept.At.Format(time.DateOnly), took,
+			time.Duration(kept.Flush.Max*float64(time.Second)).Round(time.Microsecond), kept.Trust.Opinion))
+		again := lines(comment("when the disk or its mount was changed since, measure again:"), m.asRoot("holdfast bench disk --data-dir "+quote(m.dataDir())))
+		switch kept.Trust.Opinion {
+		case disk.Broken:
+			r.fail(kept.Trust.Why, "a power cut loses acknowledged messages", again)
+		case disk.Suspicious:
+			r.warn(kept.Trust.Why, "a power cut may lose acknowledged messages", again)
+		}
+	}
 	r.measured("%s", strings.Join(text, "; "))
 	return r
 }
 
-// disk is a block device as /sys shows it.
-type disk struct {
+// device is a block device as /sys shows it.
+type device struct {
 	name, dir string
 	cache     string // what the kernel goes by: write back or write through
 	own       string // what a SCSI or SATA disk says of itself
 	driver    string
 }
 
-func (d disk) text() string {
+func (d device) text() string {
 	kind := ""
 	switch {
 	case strings.HasPrefix(d.driver, "virtio"), strings.HasPrefix(d.name, "xvd"), d.driver == "hv_storvsc":
@@ -145,7 +158,7 @@ func (d disk) text() string {
 }
 
 // disksOf finds the whole disks below a mount, through partitions and device mapper.
-func (m *machine) disksOf(at *mountinfo.Info) []disk {
+func (m *machine) disksOf(at *mountinfo.Info) []device {
 	start := fmt.Sprintf("/sys/dev/block/%d:%d", at.Major, at.Minor)
 	if at.Major == 0 && strings.HasPrefix(at.Source, "/dev/") { // btrfs
 		name := filepath.Base(at.Source)
@@ -161,13 +174,13 @@ func (m *machine) disksOf(at *mountinfo.Info) []disk {
 	return disksBelow(dir)
 }
 
-func disksBelow(dir string) []disk {
+func disksBelow(dir string) []device {
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
 		dir = filepath.Dir(dir)
 	}
 	slaves, err := filepath.Glob(filepath.Join(dir, "slaves", "*"))
 	if err == nil && len(slaves) > 0 {
-		var all []disk
+		var all []device
 		for _, s := range slaves {
 			if real, err := filepath.EvalSymlinks(s); err == nil {
 				all = append(all, disksBelow(real)...)
@@ -175,14 +188,14 @@ func disksBelow(dir string) []disk {
 		}
 		return all
 	}
-	d := disk{name: filepath.Base(dir), dir: dir, cache: text(dir, "queue/write_cache")}
+	d := device{name: filepath.Base(dir), dir: dir, cache: text(dir, "queue/write_cache")}
 	if driver, err := filepath.EvalSymlinks(filepath.Join(dir, "device/driver")); err == nil {
 		d.driver = filepath.Base(driver)
 	}
 	if own, err := filepath.Glob(filepath.Join(dir, "device/scsi_disk/*/cache_type")); err == nil && len(own) > 0 {
 		d.own = text(own[0], "")
 	}
-	return []disk{d}
+	return []device{d}
 }
 
 func text(dir, name string) string {

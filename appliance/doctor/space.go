@@ -10,15 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
-)
-
-const (
-	// usualFree is storage.min_free where the file does not set it, in percent.
-	usualFree = 5
-	// At fullPercent or fullBytes free the next message may not be stored.
-	fullPercent = 1
-	fullBytes   = 32 << 20
-	fullInodes  = 64
+	"github.com/holdfast-mq/holdfast/appliance/disk"
 )
 
 // lookAtSpace compares what the volume has with what streams may take.
@@ -34,18 +26,15 @@ func lookAtSpace(ctx context.Context, m *machine) report {
 		return r
 	}
 	total, free := int64(v.Total), int64(v.Free)
-	minFree := m.in.Config.Storage.MinFree.Of(total)
-	if minFree == 0 {
-		minFree = total / 100 * usualFree
-	}
+	minFree := m.in.Config.Storage.KeepFree(total)
 	text := fmt.Sprintf("%s of %s free", size(free), size(total))
 	fix := lines(comment("make the volume of %s larger, or delete what is not needed (apt-get clean, journalctl --vacuum-size=200M); the largest:", dir),
 		fmt.Sprintf("du -xh --max-depth=2 $(df --output=target %s | tail -n 1) 2>/dev/null | sort -h | tail -n 15", quote(dir)))
 	switch {
-	case free < total/100*fullPercent || free < fullBytes:
-		r.fail(text+" on the volume of "+dir, "messages can't be stored any more", fix)
 	case free < minFree:
-		r.warn(fmt.Sprintf("%s on the volume of %s, less than %s", text, dir, size(minFree)), "soon messages can't be stored any more", fix)
+		r.fail(fmt.Sprintf("%s on the volume of %s, less than storage.min_free keeps (%s)", text, dir, size(minFree)), "publishers are refused until there is room", fix)
+	case free < 2*minFree:
+		r.warn(fmt.Sprintf("%s on the volume of %s, and storage.min_free keeps %s", text, dir, size(minFree)), "soon publishers are refused", fix)
 	}
 	promised := m.promised(total)
 	if used, known := m.storeUsed(ctx); known {
@@ -74,10 +63,10 @@ func (m *machine) lookAtInodes(r *report, dir string) string {
 		fix := lines(comment("delete files, or make the volume of %s anew with more inodes; the directories with the most:", dir),
 			fmt.Sprintf("du -x --inodes --max-depth=2 $(df --output=target %s | tail -n 1) 2>/dev/null | sort -n | tail -n 15", quote(path)))
 		switch {
-		case free < total/100*fullPercent || free < fullInodes:
-			r.fail(text+" on the volume of "+dir, "no file can be created: messages can't be stored any more", fix)
-		case free < total/100*usualFree:
-			r.warn(text+" on the volume of "+dir, "soon no file can be created any more", fix)
+		case free < disk.LeastInodes(total):
+			r.fail(text+" on the volume of "+dir, "publishers are refused until files can be created", fix)
+		case free < 2*disk.LeastInodes(total):
+			r.warn(text+" on the volume of "+dir, "soon publishers are refused", fix)
 		}
 		return ", " + text
 	}

@@ -138,10 +138,10 @@ func TestVolumeWithoutInodes(t *testing.T) {
 			p.write(filepath.Join(p.data, name, itoa(i)), "", 0o600)
 		}
 	}
-	fill("many", 1920)
-	p.isIll("space", Warn, `^78 of 2000 inodes free on the volume of \S+/data$`)
-	fill("more", 40)
-	f := p.isIll("space", Fail, `^37 of 2000 inodes free on the volume of \S+/data$`)
+	fill("many", 1820)
+	p.isIll("space", Warn, `^178 of 2000 inodes free on the volume of \S+/data$`)
+	fill("more", 100)
+	f := p.isIll("space", Fail, `^77 of 2000 inodes free on the volume of \S+/data$`)
 	p.heals("space", f, func() { // which files are not needed only a person knows
 		for _, dir := range []string{"many", "more"} {
 			if err := os.RemoveAll(filepath.Join(p.data, dir)); err != nil {
@@ -159,10 +159,10 @@ func TestVolumeThatIsFull(t *testing.T) {
 	mount(t, p.data, "-t", "tmpfs", "-o", "size=2g", "tmpfs")
 	p.isWell("space")
 	ballast := filepath.Join(p.data, "ballast")
+	mustRun(t, "fallocate", "-l", "1900m", ballast)
+	p.isIll("space", Warn, `^148 MiB of 2.0 GiB free on the volume of \S+/data, and storage.min_free keeps 102 MiB$`)
 	mustRun(t, "fallocate", "-l", "2000m", ballast)
-	p.isIll("space", Warn, `^48 MiB of 2.0 GiB free on the volume of \S+/data, less than 102 MiB$`)
-	mustRun(t, "fallocate", "-l", "2030m", ballast)
-	f := p.isIll("space", Fail, `^18 MiB of 2.0 GiB free on the volume of \S+/data$`)
+	f := p.isIll("space", Fail, `^48 MiB of 2.0 GiB free on the volume of \S+/data, less than storage.min_free keeps \(102 MiB\)$`)
 	p.heals("space", f, func() {
 		if err := os.Remove(ballast); err != nil {
 			t.Fatal(err)
@@ -217,6 +217,13 @@ func TestWriteCacheThatTheKernelWasToldNotToFlush(t *testing.T) {
 	p.write(filepath.Join(disk, "queue/write_cache"), "write through\n", 0o644)
 	p.isWell("write-cache")
 	p.write(filepath.Join(disk, "queue/write_cache"), "write back\n", 0o644)
+	// What `holdfast bench disk` has found.
+	p.write(filepath.Join(p.data, "disk.json"), `{"flush": {"p50_seconds": 0.00001}, "trust": {"opinion": "broken", "why": "barriers are off"}}`, 0o640)
+	p.isIll("write-cache", Fail, `^barriers are off$`)
+	p.write(filepath.Join(p.data, "disk.json"), `{"flush": {"p50_seconds": 0.002, "max_seconds": 0.01}, "trust": {"opinion": "plausible"}}`, 0o640)
+	if r := p.isWell("write-cache"); !strings.Contains(r.Evidence, "2ms a flush, 10ms at worst, plausible") {
+		t.Errorf("got %q, want what was measured", r.Evidence)
+	}
 	// Through device mapper and a btrfs, which has no number of its own.
 	dm := filepath.Join(p.root, "sys/devices/virtual/block/dm-0")
 	p.write(filepath.Join(dm, "queue/write_cache"), "write back\n", 0o644)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -119,3 +120,22 @@ func (e *Engine) Stats() (Stats, error) {
 	}
 	return s, nil
 }
+
+// Stuck are the streams that could not be written once and take nothing any more, as
+// account/stream. Reopen ends that.
+func (e *Engine) Stuck() []string {
+	if e.recovery.at() != PhaseRunning {
+		return nil
+	}
+	var out []string
+	for _, h := range e.server.Healthz(&server.HealthzOptions{Details: true}).Errors {
+		if h.Type == server.HealthzErrorStream && strings.Contains(h.Error, writeError) {
+			out = append(out, e.log.names.name(h.Account)+"/"+h.Stream)
+		}
+	}
+	return out
+}
+
+// writeError is in the server's text of a stream with one; that it is, is pinned by a
+// test with a full volume.
+const writeError = " write error: "

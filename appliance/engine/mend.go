@@ -9,17 +9,23 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
 
 // mended are the objects that a crash left in a state which the server does not get
 // over, as account/stream/consumer: those with a checksum written again, and the
-// consumers without a position.
-type mended struct{ restored, startedOver []string }
+// consumers without a position; and the blocks that were damaged.
+type mended struct {
+	restored, startedOver []string
+	damaged               []Damage
+}
 
-// mend looks at the metadata of every stream and consumer before the server does.
+// mend looks at the metadata and the blocks of every stream and its consumers before
+// the server does.
 func mend(storeDir string, names Names) (mended, error) {
+	now := time.Now()
 	var m mended
 	var errs []error
 	note := func(list *[]string, label string, fixed bool, err error) {
@@ -34,6 +40,10 @@ func mend(storeDir string, names Names) (mended, error) {
 		label := names.name(key.account) + "/" + key.stream
 		fixed, err := restoreChecksum(dir, key.stream, key.stream)
 		note(&m.restored, label, fixed, err)
+
+		damaged, err := mendBlocks(storeDir, key, names, now)
+		m.damaged = append(m.damaged, damaged...)
+		errs = append(errs, err)
 
 		consumers, err := os.ReadDir(filepath.Join(dir, "obs"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

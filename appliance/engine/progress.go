@@ -42,6 +42,8 @@ type Progress struct {
 	Restored []string
 	// StartedOver are consumers whose position a crash had destroyed.
 	StartedOver []string
+	// Damaged are blocks that this start found damaged, and mended.
+	Damaged []Damage
 }
 
 // Progress returns how far the recovery is. It may be called at any time.
@@ -139,7 +141,7 @@ func (r *recovery) streamEnds(k streamKey) {
 func (r *recovery) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.mended.restored, StartedOver: r.mended.startedOver}
+	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.mended.restored, StartedOver: r.mended.startedOver, Damaged: r.mended.damaged}
 	for k, size := range r.sizes {
 		p.BytesTotal += size
 		switch {

@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,8 @@ type Node interface {
 	Refusals() []Refusal
 	// GroupCommit is what group commit does.
 	GroupCommit() GroupCommit
+	// Storage is what is left of the volume.
+	Storage() Storage
 }
 
 // Certificate is a certificate and its end.
@@ -72,6 +75,18 @@ type GroupedAccount struct {
 	Unanswered         uint64 // batches and messages
 }
 
+// Storage is what is left of the store's volume, in bytes, and what the node does
+// about it.
+type Storage struct {
+	Total, Free, MinFree uint64
+	Stopped, Writable    bool
+	// FullIn is when MinFree is reached as things go; 0 when they don't go there.
+	FullIn  time.Duration
+	Reopens int
+	// Damaged counts what was found damaged at starts, by ACCOUNT/STREAM.
+	Damaged map[string]int
+}
+
 // Handler serves the metrics of a node in the Prometheus text format.
 func Handler(b Build, n Node) http.Handler {
 	reg := prometheus.NewRegistry()
@@ -84,6 +99,7 @@ func Handler(b Build, n Node) http.Handler {
 		security{n},
 		topology{n},
 		groups{n},
+		storage{n},
 	)
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 }
@@ -157,4 +173,31 @@ func (g groups) Collect(ch chan<- prometheus.Metric) {
 		count(groupRefused, a.Refused)
 		count(groupUnanswered, a.Unanswered)
 	}
+}
+
+// storage collects what is left of the volume.
+type storage struct{ node Node }
+
+func (storage) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{volumeTotal, volumeFree, volumeMinFree, publishingStopped, writable, fullIn, reopens, damagedParts} {
+		ch <- d
+	}
+}
+
+func (s storage) Collect(ch chan<- prometheus.Metric) {
+	v := s.node.Storage()
+	gauge := func(d *prometheus.Desc, n float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n) }
+	gauge(volumeTotal, float64(v.Total))
+	gauge(volumeFree, float64(v.Free))
+	gauge(volumeMinFree, float64(v.MinFree))
+	gauge(publishingStopped, oneIf(v.Stopped))
+	gauge(writable, oneIf(v.Writable))
+	if v.FullIn > 0 {
+		gauge(fullIn, v.FullIn.Seconds())
+	}
+	for stream, n := range v.Damaged {
+		account, name, _ := strings.Cut(stream, "/")
+		ch <- prometheus.MustNewConstMetric(damagedParts, prometheus.GaugeValue, float64(n), account, name)
+	}
+	ch <- prometheus.MustNewConstMetric(reopens, prometheus.CounterValue, float64(v.Reopens))
 }

@@ -17,6 +17,7 @@ type node struct {
 	certificates []Certificate
 	refusals     []Refusal
 	groups       GroupCommit
+	storage      Storage
 }
 
 func (n node) Missing() []string                  { return n.missing }
@@ -25,6 +26,7 @@ func (n node) Drift() (map[string]int, time.Time) { return n.drift, n.compared }
 func (n node) Certificates() []Certificate        { return n.certificates }
 func (n node) Refusals() []Refusal                { return n.refusals }
 func (n node) GroupCommit() GroupCommit           { return n.groups }
+func (n node) Storage() Storage                   { return n.storage }
 
 func scrape(n Node) string {
 	w := httptest.NewRecorder()
@@ -69,6 +71,12 @@ func TestMetricsFollowTheNode(t *testing.T) {
 			"# TYPE holdfast_group_commit_batches_total counter",
 		}, "\x00"},
 		{node{}, []string{"holdfast_storage_flush_seconds 0"}, "holdfast_group_commit_messages_total{"},
+		{node{storage: Storage{Total: 1000, Free: 500, MinFree: 50, Writable: true, FullIn: time.Minute, Reopens: 3, Damaged: map[string]int{"shop/ORDERS": 2}}}, []string{
+			"holdfast_storage_volume_bytes 1000\n", "holdfast_storage_volume_free_bytes 500\n", "holdfast_storage_min_free_bytes 50\n",
+			"holdfast_storage_publishing_stopped 0\n", "holdfast_storage_writable 1\n", "holdfast_storage_full_in_seconds 60\n",
+			"holdfast_storage_reopens_total 3\n", `holdfast_storage_damaged_blocks{account="shop",stream="ORDERS"} 2`, "# TYPE holdfast_storage_reopens_total counter",
+		}, "\x00"},
+		{node{storage: Storage{Stopped: true}}, []string{"holdfast_storage_publishing_stopped 1\n", "holdfast_storage_writable 0\n"}, "holdfast_storage_full_in_seconds "},
 	} {
 		got := scrape(c.node)
 		for _, want := range c.want {

@@ -27,6 +27,22 @@ var (
 		"What clients were not allowed since the start, by user and reason.", []string{"account", "user", "reason"}, nil)
 	flushTime = prometheus.NewDesc("holdfast_storage_flush_seconds",
 		"How long the volume took at the start to make a small append durable.", nil, nil)
+	volumeTotal = prometheus.NewDesc("holdfast_storage_volume_bytes",
+		"Size of the volume that the data directory is on.", nil, nil)
+	volumeFree = prometheus.NewDesc("holdfast_storage_volume_free_bytes",
+		"What is free on the volume that the data directory is on.", nil, nil)
+	volumeMinFree = prometheus.NewDesc("holdfast_storage_min_free_bytes",
+		"Publishing stops before less than this is free on the volume.", nil, nil)
+	publishingStopped = prometheus.NewDesc("holdfast_storage_publishing_stopped",
+		"1 while publishers are refused (JetStream error 10002) because the volume is nearly full or can't be written.", nil, nil)
+	writable = prometheus.NewDesc("holdfast_storage_writable",
+		"1 when the latest write to the data directory worked; tried every few seconds.", nil, nil)
+	fullIn = prometheus.NewDesc("holdfast_storage_full_in_seconds",
+		"When publishing stops, at the rate of the last minutes; absent when the volume does not fill up.", nil, nil)
+	reopens = prometheus.NewDesc("holdfast_storage_reopens_total",
+		"How often streams were read again since the start, because they could not be written.", nil, nil)
+	damagedParts = prometheus.NewDesc("holdfast_storage_damaged_blocks",
+		"Blocks of a stream that a start found damaged and put into the quarantine, until somebody removes them there; absent when there are none.", []string{"account", "stream"}, nil)
 	grouped = prometheus.NewDesc("holdfast_group_commit_on",
 		"1 for a declared stream whose messages are made durable together, 0 for one whose messages are not; `holdfast status` says why.", []string{"account", "stream"}, nil)
 	groupMessages = prometheus.NewDesc("holdfast_group_commit_messages_total",

@@ -36,11 +36,11 @@ func retentions() []string { return []string{"workqueue", "limits"} }
 func newBenchCmd(std stdio, g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the running node [changes state]",
+		Short: "Measure the running node, or its disk [changes state]",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(newBenchQueueCmd(std, g))
+	cmd.AddCommand(newBenchQueueCmd(std, g), newBenchDiskCmd(std, g))
 	return cmd
 }
 

@@ -85,6 +85,24 @@ func printStatus(w io.Writer, s admin.Status) {
 	}
 	row("Storage", "%s used, %s reserved by streams, of %s; %s free on the volume",
 		sizeText(s.Storage.Used), sizeText(s.Storage.Reserved), sizeText(s.Storage.Limit), sizeText(s.Storage.VolumeFree))
+	switch st := s.Storage; {
+	case st.WriteError != "":
+		row("", "PUBLISHING STOPPED, the data directory can't be written: %s", st.WriteError)
+	case st.PublishingStopped != "":
+		row("", "PUBLISHING STOPPED: %s; it goes on by itself when there is room", st.PublishingStopped)
+	case st.FullInSeconds > 0 && st.FullInSeconds < (30*24*time.Hour).Seconds():
+		row("", "at the present rate publishing stops in %s, when %s are left", since(st.FullInSeconds), sizeText(st.MinFree))
+	}
+	for i, d := range s.Damage {
+		name := ""
+		if i == 0 {
+			name = "DAMAGE"
+		}
+		row(name, "%s %s; found %s", d.Stream, d.Lost, d.Found.Local().Format(time.DateTime))
+	}
+	if len(s.Damage) > 0 {
+		row("", "the files as they were are in %s/quarantine; remove it when you have seen this", s.Node.DataDir)
+	}
 	if r := s.Recovery; r != nil {
 		row("Recovery", "%d of %d streams, %s of %s; now %s", r.StreamsDone, r.StreamsTotal, sizeText(r.BytesDone), sizeText(r.BytesTotal), r.Current)
 	}

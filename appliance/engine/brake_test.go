@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// full is what a publisher is told while the brake is on.
+const full = jetstream.ErrorCode(10002)
+
+func TestBrakeStopsPublishersAndNobodyElse(t *testing.T) {
+	r := newRealm(t, "shop", "unused")
+	s := r.settings(t)
+	limited := func(c *jwt.AccountClaims) {
+		c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: 1 << 20, DiskStorage: 1 << 24, Streams: 9, Consumer: 7, MaxAckPending: 99}
+	}
+	s.Preload[r.public(t, "shop")] = r.account(t, "shop", limited)
+	e := started(t, r, s, nil)
+	js, err := jetstream.New(connect(t, r, e, "shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	configs := []jetstream.StreamConfig{
+		{Name: "LIMITS", Subjects: []string{"limits.>"}, MaxBytes: 1 << 20},
+		{Name: "WORK", Subjects: []string{"work.>"}, Retention: jetstream.WorkQueuePolicy, AllowAtomicPublish: true},
+		{Name: "MEMORY", Subjects: []string{"memory.>"}, Storage: jetstream.MemoryStorage},
+	}
+	for _, c := range configs {
+		if _, err := js.CreateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish := func(subject string) error {
+		_, err := js.Publish(t.Context(), subject, []byte("m"))
+		return err
+	}
+	for _, subject := range []string{"limits.a", "work.a", "work.b", "memory.a"} {
+		if err := publish(subject); err != nil {
+			t.Fatal(err)
+		}
+	}
+	worker, err := js.CreateConsumer(t.Context(), "WORK", jetstream.ConsumerConfig{Durable: "worker"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := js.AccountInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts := []string{s.Preload[r.public(t, "shop")], r.account(t, "unused"), r.account(t, "SYS")}
+
+	for range 2 { // again is no news
+		if err := e.Brake(true, accounts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, subject := range []string{"limits.a", "work.a"} {
+		if err, apiErr := publish(subject), new(jetstream.APIError); !errors.As(err, &apiErr) || apiErr.ErrorCode != full {
+			t.Errorf("%s: got %v, want error %d", subject, err, full)
+		}
+	}
+	if err := publish("memory.b"); err != nil {
+		t.Errorf("got %v for a stream in memory, want it stored", err)
+	}
+	batch, err := worker.Fetch(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := 0
+	for m := range batch.Messages() {
+		if err := m.DoubleAck(t.Context()); err != nil {
+			t.Errorf("got %v for an acknowledgement, want it taken", err)
+		}
+		done++
+	}
+	if done != 2 {
+		t.Errorf("got %d messages, want those that were stored before", done)
+	}
+	if _, err := js.CreateConsumer(t.Context(), "LIMITS", jetstream.ConsumerConfig{Durable: "late"}); err != nil {
+		t.Errorf("got %v for a new consumer, want it made", err)
+	}
+	limits, err := js.Stream(t.Context(), "LIMITS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := limits.Purge(t.Context()); err != nil {
+		t.Errorf("got %v for a purge, want it done", err)
+	}
+	if err, apiErr := publish("limits.a"), new(jetstream.APIError); !errors.As(err, &apiErr) || apiErr.ErrorCode != full {
+		t.Errorf("into a purged stream: got %v, want error %d", err, full)
+	}
+
+	if err := e.Brake(false, accounts); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"limits.a", "work.a"} {
+		if err := publish(subject); err != nil {
+			t.Errorf("%s: got %v after the brake, want it stored", subject, err)
+		}
+	}
+	after, err := js.AccountInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before.Limits, after.Limits); diff != "" {
+		t.Errorf("limits after the brake differ (-before +after):\n%s", diff)
+	}
+}

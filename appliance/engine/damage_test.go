@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// stored are the messages of the damaged stream; a block holds about 100 of them.
+const stored = 250
+
+// damaged makes a stream of three blocks, stops the server, does harm to the stream's
+// directory and starts again. It returns the engine and the stream.
+func damaged(t *testing.T, harm func(t *testing.T, msgs string)) (*Engine, jetstream.Stream, string) {
+	t.Helper()
+	r := newRealm(t, "shop")
+	s := r.settings(t)
+	e := started(t, r, s, nil)
+	js, err := jetstream.New(connect(t, r, e, "shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ORDERS", "OTHER"} {
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, MaxBytes: 120_000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range stored {
+		for _, name := range []string{"ORDERS", "OTHER"} {
+			if _, err := js.Publish(t.Context(), name, body(uint64(i+1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := e.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	streams := filepath.Join(s.StoreDir, server.JetStreamStoreDir, r.public(t, "shop"), streamsDir)
+	before := treeOf(t, filepath.Join(streams, "OTHER", messagesDir))
+	harm(t, filepath.Join(streams, "ORDERS", messagesDir))
+	e = started(t, r, s, nil)
+	if js, err = jetstream.New(connect(t, r, e, "shop")); err != nil {
+		t.Fatal(err)
+	}
+	orders, err := js.Stream(t.Context(), "ORDERS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, treeOf(t, filepath.Join(streams, "OTHER", messagesDir))); diff != "" {
+		t.Errorf("the stream beside it changed (-before +after):\n%s", diff)
+	}
+	return e, orders, s.StoreDir
+}
+
+func body(seq uint64) []byte { return bytes.Repeat(fmt.Appendf(nil, "%06d ", seq), 40) }
+
+// treeOf are the blocks in a directory; the index is written anew at each start.
+func treeOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+blockSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, p := range paths {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[filepath.Base(p)] = string(text)
+	}
+	return out
+}
+
+// block edits a block file.
+func block(t *testing.T, msgs string, index int, edit func(buf []byte, offsets []int) []byte) {
+	t.Helper()
+	path := filepath.Join(msgs, fmt.Sprint(index)+blockSuffix)
+	buf, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newBlockReader("ORDERS", index, buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var offsets []int
+	for at := 0; at < len(buf); {
+		rec, ok := r.at(at)
+		if !ok {
+			t.Fatalf("block %d: got no record at %d: the server writes something else", index, at)
+		}
+		offsets = append(offsets, at)
+		at += rec.size
+	}
+	if err := os.WriteFile(path, edit(buf, offsets), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func seqAt(buf []byte, offset int) uint64 { return binary.LittleEndian.Uint64(buf[offset+4:]) }
+
+// TestDamageCostsNoMoreThanWhatIsDamaged is a table of what disks and people do to
+// files.
+func TestDamageCostsNoMoreThanWhatIsDamaged(t *testing.T) {
+	var want []SeqRange // set by the harm
+	one := func(seq uint64) []SeqRange { return []SeqRange{{seq, seq}} }
+	flip := func(index, record, byteOf int) func(*testing.T, string) {
+		return func(t *testing.T, msgs string) {
+			block(t, msgs, index, func(buf []byte, offsets []int) []byte {
+				at := offsets[(record+len(offsets))%len(offsets)]
+				want = one(seqAt(buf, at))
+				buf[at+byteOf] ^= 0x40
+				return buf
+			})
+		}
+	}
+	for name, harm := range map[string]func(t *testing.T, msgs string){
+		"a bit of a message, in the middle":           flip(2, 50, 100),
+		"a bit of a message, in the first block":      flip(1, 3, 100),
+		"a bit of the very first message":             flip(1, 0, 100),
+		"a bit of a message, in the last block":       flip(3, 10, 100),
+		"a bit of the very last message":              flip(3, -1, 100),
+		"a bit of a length":                           flip(2, 50, 1),
+		"a bit of a sequence":                         flip(2, 50, 4),
+		"a bit of a checksum, at the end of a block":  flip(2, -1, recordHead+6+280),
+		"a bit of the length of the first in a block": flip(2, 0, 1),
+		"a page of zeros": func(t *testing.T, msgs string) {
+			block(t, msgs, 2, func(buf []byte, offsets []int) []byte {
+				from, to := offsets[20]+50, offsets[33]+50
+				want = []SeqRange{{seqAt(buf, offsets[20]), seqAt(buf, offsets[33])}}
+				clear(buf[from:to])
+				return buf
+			})
+		},
+		"two places": func(t *testing.T, msgs string) {
+			block(t, msgs, 2, func(buf []byte, offsets []int) []byte {
+				want = []SeqRange{{seqAt(buf, offsets[5]), seqAt(buf, offsets[5])}, {seqAt(buf, offsets[60]), seqAt(buf, offsets[60])}}
+				buf[offsets[5]+90]++
+				buf[offsets[60]+90]++
+				return buf
+			})
+		},
+		"the end of a block in the middle": func(t *testing.T, msgs string) {
+			block(t, msgs, 2, func(buf []byte, offsets []int) []byte {
+				want = []SeqRange{{seqAt(buf, offsets[len(offsets)-4]), seqAt(buf, offsets[len(offsets)-1])}}
+				return buf[:offsets[len(offsets)-4]+100]
+			})
+		},
+		"the end of the last block": func(t *testing.T, msgs string) {
+			block(t, msgs, 3, func(buf []byte, offsets []int) []byte {
+				want = []SeqRange{{seqAt(buf, offsets[len(offsets)-4]), stored}}
+				return buf[:offsets[len(offsets)-4]+100]
+			})
+		},
+		"the last block": func(t *testing.T, msgs string) {
+			block(t, msgs, 3, func(buf []byte, offsets []int) []byte {
+				want = []SeqRange{{seqAt(buf, 0), stored}}
+				return nil
+			})
+		},
+		"the index": func(t *testing.T, msgs string) {
+			want = nil
+			if err := os.Remove(filepath.Join(msgs, indexName)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"half an index": func(t *testing.T, msgs string) {
+			want = nil
+			if err := os.Truncate(filepath.Join(msgs, indexName), 20); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a message that was being written": func(t *testing.T, msgs string) {
+			block(t, msgs, 3, func(buf []byte, offsets []int) []byte {
+				want = nil
+				torn := slices.Clone(buf[offsets[len(offsets)-1] : offsets[len(offsets)-1]+150])
+				binary.LittleEndian.PutUint64(torn[4:], stored+1)
+				return append(buf, torn...)
+			})
+		},
+		"zeros where a message was being written": func(t *testing.T, msgs string) {
+			block(t, msgs, 3, func(buf []byte, _ []int) []byte {
+				want = nil
+				return append(buf, make([]byte, 3000)...)
+			})
+		},
+		"a message that holds what looks like a record": func(t *testing.T, msgs string) {
+			block(t, msgs, 2, func(buf []byte, offsets []int) []byte {
+				at := offsets[50]
+				want = one(seqAt(buf, at))
+				// A whole record of a later sequence, in the body of the broken one.
+				copy(buf[at+recordHead+6:], buf[offsets[70]:offsets[70]+100])
+				return buf
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, orders, storeDir := damaged(t, harm)
+			got := []SeqRange{}
+			for _, d := range Damages(storeDir) {
+				if d.Account != "shop" || d.Stream != "ORDERS" || d.Found.IsZero() {
+					t.Errorf("got %+v, want the stream by its name", d)
+				}
+				if _, err := os.Stat(d.Original); d.Original != "" && err != nil {
+					t.Errorf("got %v, want the block as it was", err)
+				}
+				got = append(got, d.Lost...)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("what is said to be lost differs (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(Damages(storeDir), e.Progress().Damaged, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Damage{})); diff != "" {
+				t.Errorf("what the start found differs from what is kept (-kept +found):\n%s", diff)
+			}
+			checkMessages(t, orders, want)
+		})
+	}
+}
+
+// checkMessages reads every message and publishes one more.
+func checkMessages(t *testing.T, orders jetstream.Stream, lost []SeqRange) {
+	t.Helper()
+	for seq := uint64(1); seq <= stored; seq++ {
+		gone := slices.ContainsFunc(lost, func(r SeqRange) bool { return seq >= r.From && seq <= r.To })
+		m, err := orders.GetMsg(t.Context(), seq)
+		switch {
+		case gone && err == nil:
+			t.Fatalf("got message %d, want it lost", seq)
+		case !gone && err != nil:
+			t.Fatalf("got %v for message %d, want it", err, seq)
+		case !gone && !bytes.Equal(m.Data, body(seq)):
+			t.Fatalf("got another message as %d", seq)
+		}
+	}
+	info, err := orders.Info(t.Context())
+	if err != nil || info.State.LastSeq != stored {
+		t.Errorf("got %+v, %v, want the next message to be %d", info.State, err, stored+1)
+	}
+}
+
+func TestBlocksOfAnOrdinaryLifeAreNotDamaged(t *testing.T) {
+	r := newRealm(t, "shop")
+	s := r.settings(t)
+	e := started(t, r, s, nil)
+	js, err := jetstream.New(connect(t, r, e, "shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []jetstream.StreamConfig{
+		{Name: "LIMITS", MaxBytes: 64 << 10, Discard: jetstream.DiscardOld},
+		{Name: "WORK", MaxBytes: 120_000, Retention: jetstream.WorkQueuePolicy},
+		{Name: "LAST", MaxBytes: 120_000, MaxMsgsPerSubject: 1},
+		{Name: "SMALL", MaxBytes: 120_000, Compression: jetstream.S2Compression},
+		{Name: "PURGED", MaxBytes: 120_000},
+		{Name: "ERASED", MaxBytes: 120_000},
+		{Name: "BATCH", MaxBytes: 120_000, AllowAtomicPublish: true},
+	} {
+		c.Subjects = []string{c.Name + ".*"}
+		stream, err := js.CreateStream(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range stored {
+			if _, err := js.Publish(t.Context(), fmt.Sprintf("%s.%d", c.Name, i%7), body(uint64(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch c.Name {
+		case "WORK":
+			consumer, err := js.CreateConsumer(t.Context(), c.Name, jetstream.ConsumerConfig{Durable: "worker"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch, err := consumer.Fetch(stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for m := range batch.Messages() {
+				if err := m.DoubleAck(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case "PURGED":
+			if err := stream.Purge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		case "ERASED":
+			for _, seq := range []uint64{1, 2, 100, 101, 180, stored} {
+				remove := stream.DeleteMsg
+				if seq%2 == 0 {
+					remove = stream.SecureDeleteMsg
+				}
+				if err := remove(t.Context(), seq); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	// As a crash leaves it, and after a clean stop; both with the index believed old.
+	crashed := filepath.Join(t.TempDir(), "crashed")
+	if err := os.CopyFS(crashed, os.DirFS(s.StoreDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []string{crashed, s.StoreDir} {
+		for _, key := range storedStreams(filepath.Join(store, server.JetStreamStoreDir)) {
+			msgs := filepath.Join(store, server.JetStreamStoreDir, key.account, streamsDir, key.stream, messagesDir)
+			past := time.Unix(1, 0)
+			if err := os.Chtimes(filepath.Join(msgs, indexName), past, past); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			before := treeOf(t, msgs)
+			found, err := mendBlocks(store, key, r.names(), time.Now())
+			if err != nil || len(found) > 0 {
+				t.Errorf("%s: got %+v, %v, want no damage", key.stream, found, err)
+			}
+			if diff := cmp.Diff(before, treeOf(t, msgs)); diff != "" {
+				t.Errorf("%s: got it changed", key.stream)
+			}
+		}
+	}
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+)
+
+// Reopen closes all streams and reads them again, while the process and the
+// connections of clients go on. A stream that could not be written once, for the
+// volume was full or the disk failed, takes nothing any more until then, whatever the
+// disk can do meanwhile. It takes as long as a recovery; requests that come meanwhile
+// find nobody, and stock clients ask again.
+func (e *Engine) Reopen() error {
+	cfg := e.server.JetStreamConfig()
+	if cfg == nil || e.stopping.Load() {
+		return notReady(errors.New("JetStream is not running"))
+	}
+	again := *cfg
+	again.StoreDir = e.settings.StoreDir // the server adds its own directory below
+	e.recovery.enter(PhaseRecovering)
+	defer func() {
+		if !e.stopping.Load() {
+			e.recovery.enter(PhaseRunning)
+		}
+	}()
+	return e.collect(func() error {
+		if err := e.server.ShutdownJetStream(); err != nil {
+			return fmt.Errorf("close the streams: %w", err)
+		}
+		if err := e.server.EnableJetStream(&again); err != nil {
+			return diag.Fail(diag.CodeEngine, fmt.Errorf("read the streams again: %w", err),
+				"look at the disk that the data directory is on; restart Holdfast when it can be written")
+		}
+		return nil
+	})
+}

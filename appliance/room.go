@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/disk"
+	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/appliance/metrics"
+	"github.com/holdfast-mq/holdfast/bootstrap/identity"
+)
+
+const (
+	// probeEvery is how often the disk is tried with a write. A disk that fails while
+	// nobody publishes is noticed by it.
+	probeEvery = 3 * time.Second
+	// reopenFirst and reopenLast are the pauses between tries to read streams again
+	// that could not be written.
+	reopenFirst = time.Second
+	reopenLast  = 5 * time.Minute
+)
+
+// room is what the node does about a volume that gets full, or fails. Its fields are
+// those of the goroutine that tends it, but for what a.mu guards.
+type room struct {
+	guard   disk.Guard
+	probed  time.Time
+	broken  error // why the last probe did not work
+	reopen  time.Time
+	pause   time.Duration
+	looked  time.Time // when streams that could not be written were looked for
+	braking bool      // what the engine was told last
+}
+
+// roomStatus is what others are told of the room; a.mu guards it.
+type roomStatus struct {
+	minFree int64  // bytes
+	stopped string // why nothing is published, "" while publishing goes on
+	broken  error
+	fullIn  time.Duration
+	reopens int
+}
+
+// tendRoom looks at the volume until ctx is done.
+func (a *Appliance) tendRoom(ctx context.Context) {
+	for {
+		next := a.lookAtVolume()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		}
+	}
+}
+
+// lookAtVolume stops publishers before the volume is too full, lets them go on when
+// there is room, and reads streams again that could not be written meanwhile. It
+// returns when to look again.
+func (a *Appliance) lookAtVolume() time.Duration {
+	now := time.Now()
+	if now.Sub(a.room.probed) >= probeEvery {
+		a.room.probed = now
+		a.room.broken = a.dir.Probe()
+	}
+	verdict := disk.Verdict{Next: time.Second}
+	var keep int64
+	vol, err := a.dir.Volume()
+	if err != nil {
+		a.room.broken = errors.Join(a.room.broken, err)
+	} else {
+		r := disk.Room{Total: vol.Total, Free: vol.Free, Inodes: vol.Inodes, InodesTotal: vol.InodesTotal}
+		a.room.guard.MinFree = uint64(a.config().Storage.KeepFree(int64(vol.Total)))
+		keep = int64(a.room.guard.MinFree)
+		r.Free -= min(a.tendBallast(r), r.Free)
+		verdict = a.room.guard.See(r, now)
+	}
+	if broken := a.room.broken; broken != nil {
+		verdict.Braked, verdict.Why = true, broken.Error()
+	}
+	if !verdict.Braked {
+		// Before publishers are let go on: a stream that takes nothing does not answer.
+		a.reopen(now)
+	}
+	a.brake(verdict.Braked, verdict.Why)
+	a.mu.Lock()
+	a.roomStatus.minFree, a.roomStatus.broken, a.roomStatus.fullIn = keep, a.room.broken, verdict.FullIn
+	a.roomStatus.stopped = ""
+	if verdict.Braked {
+		a.roomStatus.stopped = verdict.Why
+	}
+	a.mu.Unlock()
+	return verdict.Next
+}
+
+// tendBallast returns what the ballast lacks, in bytes.
+func (a *Appliance) tendBallast(r disk.Room) uint64 {
+	b := disk.Ballast{Path: a.dir.BallastFile(), Size: disk.BallastFor(a.room.guard.MinFree)}
+	owed, gone, err := b.Tend(r, a.room.guard.MinFree)
+	if a.news("ballast", err) {
+		a.log.Warn("no room kept for an emergency", keyErr, err)
+	}
+	if gone {
+		a.log.Warn("the volume is full: what was kept for this is given up, for consumers to go on", keyBytes, b.Size)
+	}
+	return owed
+}
+
+// brake tells the engine whether publishers are stopped. While they are it tells it
+// again and again: a change of an account lets them go.
+func (a *Appliance) brake(on bool, why string) {
+	if !on && !a.room.braking {
+		return
+	}
+	err := a.engine.Brake(on, a.applicationTokens())
+	if a.news("brake", err) {
+		a.log.Error("publishers not stopped, or not let go on", keyErr, err)
+	}
+	if err != nil && !on {
+		return // tried again with the next look
+	}
+	if on != a.room.braking {
+		a.room.braking = on
+		a.tellBrake(on, why)
+	}
+}
+
+func (a *Appliance) tellBrake(on bool, why string) {
+	switch {
+	case !on:
+		a.log.Info("publishing goes on")
+	case a.room.broken != nil:
+		a.log.Error("publishing stopped: the data directory can't be written", keyErr, a.room.broken,
+			keyFix, "the kernel's log says what is wrong with the disk; publishing goes on by itself when it can be written")
+	default:
+		a.log.Error("publishing stopped: the volume is nearly full", keyWhat, why,
+			keyFix, "free space on the volume, purge a stream, or make the volume larger; publishing goes on by itself")
+	}
+}
+
+// applicationTokens are the JWTs of all accounts but Holdfast's own.
+func (a *Appliance) applicationTokens() []string {
+	var out []string
+	for public, token := range a.identity.Trust().Preload {
+		if name, _ := a.identity.AccountName(public); name != identity.SystemName && name != identity.InternalName {
+			out = append(out, token)
+		}
+	}
+	return out
+}
+
+// reopen reads streams again that could not be written once, for they take nothing
+// any more by themselves. What goes wrong again is tried after longer and longer.
+func (a *Appliance) reopen(now time.Time) {
+	if !a.room.braking && now.Sub(a.room.looked) < reopenFirst {
+		return
+	}
+	a.room.looked = now
+	stuck := a.engine.Stuck()
+	if len(stuck) == 0 {
+		if now.After(a.room.reopen.Add(reopenLast)) {
+			a.room.pause = 0
+		}
+		return
+	}
+	if now.Before(a.room.reopen) || !a.applying.TryLock() {
+		return
+	}
+	defer a.applying.Unlock()
+	a.room.pause = min(max(2*a.room.pause, reopenFirst), reopenLast)
+	a.log.Warn("streams could not be written and are read again", keyStream, stuck)
+	begun := time.Now()
+	err := a.engine.Reopen()
+	a.room.reopen = time.Now().Add(a.room.pause)
+	a.mu.Lock()
+	a.roomStatus.reopens++
+	a.mu.Unlock()
+	if err != nil {
+		a.log.Error("streams not read again", keyErr, err, keyFix, diag.Hint(err))
+		return
+	}
+	a.log.Info("streams are written again", keyDur, time.Since(begun).Round(time.Millisecond).String())
+}
+
+// addRoom adds to the status what is left on the volume, and what is done about it.
+func (a *Appliance) addRoom(s *admin.Storage) {
+	a.mu.Lock()
+	r := a.roomStatus
+	a.mu.Unlock()
+	s.MinFree, s.PublishingStopped, s.FullInSeconds = r.minFree, r.stopped, r.fullIn.Seconds()
+	if r.broken != nil {
+		s.WriteError = r.broken.Error()
+	}
+}
+
+// Storage is what is left of the volume, for metrics.
+func (a *Appliance) Storage() metrics.Storage {
+	a.mu.Lock()
+	r := a.roomStatus
+	a.mu.Unlock()
+	out := metrics.Storage{MinFree: uint64(r.minFree), Stopped: r.stopped != "", Writable: r.broken == nil, FullIn: r.fullIn, Reopens: r.reopens}
+	for _, d := range engine.Damages(a.dir.StoreDir()) {
+		if out.Damaged == nil {
+			out.Damaged = map[string]int{}
+		}
+		out.Damaged[d.Account+"/"+d.Stream]++
+	}
+	if vol, err := a.dir.Volume(); err == nil {
+		out.Total, out.Free = vol.Total, vol.Free
+	}
+	return out
+}
+
+// storageMissing says what is wrong with the disk, for readiness.
+func (a *Appliance) storageMissing() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.roomStatus.broken == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("storage: %v", a.roomStatus.broken)}
+}
