@@ -6,7 +6,6 @@ package systemtest
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -66,12 +65,20 @@ func TestInstallOnAFullDisk(t *testing.T) {
 
 func TestInstallTwice(t *testing.T) {
 	t.Parallel()
-	c := installed(t, older)
-	js, acked := c.wantQueue(), acks{}
-	publishSome(t, js, &acked, 20)
-	c.run("dpkg --install /root/" + filepath.Base(built(t, older, ".deb")))
-	c.wantService(older)
-	wantAll(t, js, &acked)
+	again := map[string]string{"deb": "dpkg --install %s", "rpm": "rpm --upgrade --nodeps --replacepkgs %s"}
+	for name, p := range packagers {
+		t.Run(name, func(t *testing.T) {
+			c := boot(t, p.system)
+			file := c.put(built(t, older, p.extension))
+			c.run(fmt.Sprintf(p.install, file))
+			c.wantService(older)
+			js, acked := c.wantQueue(), acks{}
+			publishSome(t, js, &acked, 20)
+			c.run(fmt.Sprintf(again[name], file))
+			c.wantService(older)
+			wantAll(t, js, &acked)
+		})
+	}
 }
 
 // TestInstallWithoutSystemd is that of an image builder: nothing runs while it

@@ -92,6 +92,11 @@ func inside(m *testing.M) int {
 		fmt.Printf("set up the namespaces: %v\n", err)
 		return 1
 	}
+	// The network is what takes long, and meanwhile the packages can be built.
+	go func() {
+		_, _ = debian()
+		_, _ = debianWithRPM()
+	}()
 	return m.Run()
 }
 

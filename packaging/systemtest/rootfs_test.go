@@ -64,7 +64,9 @@ func cached(recipe []string) (string, error) {
 		return image, nil
 	}
 	part := filepath.Join(os.Getenv(workDirVar), filepath.Base(image))
-	if out, err := exec.Command("mmdebstrap", append(recipe, part)...).CombinedOutput(); err != nil {
+	cmd := exec.Command("mmdebstrap", append(recipe, part)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+os.Getenv(workDirVar)) // removed however this ends
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mmdebstrap: %w: %s", err, out)
 	}
 	return image, os.Rename(part, image)
