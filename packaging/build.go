@@ -16,15 +16,28 @@ import (
 	"time"
 )
 
-// complete asks git for what nobody said.
-func (t *tree) complete(ctx context.Context) (err error) {
+// complete asks git for what nobody said, and looks at the rest before anything
+// is built.
+func (t *tree) complete(ctx context.Context, date string) (err error) {
+	if _, _, err := distVersions(t.version); err != nil {
+		return err
+	}
 	if t.revision == "" {
 		if t.revision, err = git(ctx, t.root, "rev-parse", "HEAD"); err != nil {
 			return err
 		}
 	}
-	t.date, err = commitTime(ctx, t.root)
-	return err
+	if date == "" {
+		if date, err = git(ctx, t.root, "log", "-1", "--format=%ct"); err != nil {
+			return err
+		}
+	}
+	seconds, err := strconv.ParseInt(date, 10, 64)
+	if err != nil {
+		return fmt.Errorf("read the date: %w", err)
+	}
+	t.date = time.Unix(seconds, 0).UTC()
+	return nil
 }
 
 // make compiles, and collects what goes with the binary.
@@ -66,22 +79,6 @@ func goCommand(ctx context.Context, root string, p platform, args ...string) ([]
 		return nil, fmt.Errorf("go %s: %w: %s", args[0], err, strings.TrimSpace(errs.String()))
 	}
 	return out, nil
-}
-
-// commitTime dates every file, unless $SOURCE_DATE_EPOCH does.
-func commitTime(ctx context.Context, root string) (time.Time, error) {
-	text := os.Getenv("SOURCE_DATE_EPOCH")
-	if text == "" {
-		var err error
-		if text, err = git(ctx, root, "log", "-1", "--format=%ct"); err != nil {
-			return time.Time{}, err
-		}
-	}
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the time of the commit: %w", err)
-	}
-	return time.Unix(seconds, 0).UTC(), nil
 }
 
 func git(ctx context.Context, root string, args ...string) (string, error) {

@@ -40,14 +40,11 @@ func TestMain(m *testing.M) {
 
 func runTests(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "holdfast-packages-")
-	if err == nil {
-		defer os.RemoveAll(dir) //nolint:errcheck // a leftover is the worst there is
-		err = os.Setenv("SOURCE_DATE_EPOCH", fmt.Sprint(testDate))
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a leftover is the worst there is
 	shared = sync.OnceValues(func() (string, error) { return dir, buildInto(context.Background(), "..", dir) })
 	return m.Run()
 }
@@ -63,7 +60,7 @@ func packages(t *testing.T) string {
 }
 
 func buildInto(ctx context.Context, root, dir string) error {
-	args := []string{"-root", root, "-out", dir, "-version", testVersion, "-revision", testRevision, "-arch", "amd64"}
+	args := []string{"-root", root, "-out", dir, "-version", testVersion, "-revision", testRevision, "-date", fmt.Sprint(testDate), "-arch", "amd64"}
 	return build(ctx, args, io.Discard, os.Stderr)
 }
 
@@ -182,6 +179,7 @@ func TestBuildRefusesWhatItDoesNotKnow(t *testing.T) {
 		"-arch sparc":   `unknown architecture "sparc": want some of amd64,arm64,arm`,
 		"-format msi":   `unknown format "msi": want some of deb,rpm,tar`,
 		"-version v1":   `unknown version "v1"`,
+		"-date noon":    `read the date: `,
 		"-version 1.-2": `unknown version "1.-2"`,
 	} {
 		err := build(t.Context(), append(strings.Fields(args), "-root", "..", "-revision", "r", "-out", t.TempDir()), io.Discard, io.Discard)

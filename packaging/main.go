@@ -57,6 +57,7 @@ func build(ctx context.Context, args []string, out, errs io.Writer) error {
 	fs.StringVar(&t.root, "root", ".", "root of the source tree")
 	fs.StringVar(&t.version, "version", "0.1.0-dev", "version that the binaries report")
 	fs.StringVar(&t.revision, "revision", "", "commit that the binaries report (default: git's)")
+	date := fs.String("date", os.Getenv("SOURCE_DATE_EPOCH"), "date of all files in seconds since 1970 (default: the commit's)")
 	dist := fs.String("out", "dist", "directory for what is built")
 	arch := fs.String("arch", "amd64,arm64,arm", "what to build for")
 	format := fs.String("format", strings.Join(formats(), ","), "what to build")
@@ -73,7 +74,7 @@ func build(ctx context.Context, args []string, out, errs io.Writer) error {
 			return fmt.Errorf("unknown format %q: want some of %s", f, strings.Join(formats(), ","))
 		}
 	}
-	if err := t.complete(ctx); err != nil {
+	if err := t.complete(ctx, *date); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(*dist, 0o755); err != nil {
