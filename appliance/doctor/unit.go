@@ -136,7 +136,7 @@ func (m *machine) reinstall(u *unit) string {
 	switch {
 	case u.path == ownUnit:
 		return m.asRoot(fmt.Sprintf("rm %s && %s service install --config %s", quote(m.at(u.path)), quote(m.in.Program), quote(absolute(m.in.File))))
-	case m.exists("/var/lib/dpkg/info/holdfast.list"):
+	case m.exists("/etc/debian_version"):
 		return m.asRoot("apt-get install --reinstall -y holdfast")
 	}
 	return m.asRoot("dnf reinstall -y holdfast")

@@ -94,13 +94,13 @@ func TestUnitOfAnotherTextIsNamedByItsDirectives(t *testing.T) {
 	p := newService(t)
 	path := filepath.Join(p.root, "usr/lib/systemd/system/holdfast.service")
 	p.write(path, strings.Replace(systemd.Unit, "TimeoutStopSec=90s", "TimeoutStopSec=5s\nNice=5", 1), 0o644)
-	p.write(filepath.Join(p.root, "var/lib/dpkg/info/holdfast.list"), "", 0o644)
+	p.write(filepath.Join(p.root, "etc/debian_version"), "", 0o644)
 	shipped := filepath.Join(t.TempDir(), "unit")
 	p.write(shipped, systemd.Unit, 0o644)
 	stub(t, "apt-get", `[ "$*" = "install --reinstall -y holdfast" ] && cp `+shipped+` `+path)
 	f := p.isIll("unit", Warn, `differs from the unit of this version: Nice is "5" and not in the shipped unit, TimeoutStopSec is "5s" instead of "90s"`)
 	p.heals("unit", f)
-	if err := os.Remove(filepath.Join(p.root, "var/lib/dpkg/info/holdfast.list")); err != nil {
+	if err := os.Remove(filepath.Join(p.root, "etc/debian_version")); err != nil {
 		t.Fatal(err)
 	}
 	p.write(path, strings.Replace(systemd.Unit, "KillMode=mixed\n", "", 1), 0o644)
