@@ -166,7 +166,7 @@ func TestDamageCostsNoMoreThanWhatIsDamaged(t *testing.T) {
 			})
 		},
 		"the last block": func(t *testing.T, msgs string) {
-			block(t, msgs, 3, func(buf []byte, offsets []int) []byte {
+			block(t, msgs, 3, func(buf []byte, _ []int) []byte {
 				want = []SeqRange{{seqAt(buf, 0), stored}}
 				return nil
 			})
