@@ -152,7 +152,7 @@ func Open(o Options) (_ *Appliance, err error) {
 		return nil, err
 	}
 	// The socket comes next, so that status answers while a big store recovers.
-	if a.adminListener, err = admin.Listen(socketPath(a.dir)); err != nil {
+	if a.adminListener, err = a.listenAdmin(); err != nil {
 		return nil, err
 	}
 	if err := a.listenHTTP(); err != nil {

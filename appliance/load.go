@@ -5,11 +5,15 @@ package appliance
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/holdfast-mq/holdfast/appliance/admin"
 	"github.com/holdfast-mq/holdfast/appliance/certs"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
@@ -119,6 +123,29 @@ func socketPath(dir *datadir.Dir) string {
 		return filepath.Join(run, filepath.Base(dir.Socket()))
 	}
 	return dir.Socket()
+}
+
+// listenAdmin opens the admin socket, and leaves word in the data directory of where it
+// is: who names the directory, or a file that does, is to find the service's node too.
+func (a *Appliance) listenAdmin() (net.Listener, error) {
+	path, own := socketPath(a.dir), a.dir.Socket()
+	if info, err := os.Lstat(own); err == nil && info.Mode().Type() == fs.ModeSymlink {
+		if err := os.Remove(own); err != nil {
+			return nil, fmt.Errorf("listen on admin socket: %w", err)
+		}
+	}
+	l, err := admin.Listen(path)
+	if err != nil || path == own || a.dir.Path() == packagedDataDir {
+		return l, err
+	}
+	// A socket there is one that a node left which was killed.
+	if err := os.Remove(own); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("link the admin socket: %w", err), l.Close())
+	}
+	if err := os.Symlink(path, own); err != nil {
+		return nil, errors.Join(fmt.Errorf("link the admin socket: %w", err), l.Close())
+	}
+	return l, nil
 }
 
 // CheckStore refuses a data directory that this version can't open, such as one of a
