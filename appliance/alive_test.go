@@ -100,7 +100,7 @@ func TestSystemdIsToldEveryPhase(t *testing.T) {
 		return LoadConfig(config.Options{File: filepath.Join(home, "holdfast.yaml")})
 	}
 	r := run(t, open(t, o)).waitReady(t)
-	s.wants(t, "STATUS=recovering streams", "STATUS=applying the configuration", "READY=1\nSTATUS=ready, 1 stream, bootstrap ok")
+	s.wants(t, "EXTEND_TIMEOUT_USEC=30000000\nSTATUS=recovering streams", "STATUS=applying the configuration", "READY=1\nSTATUS=ready, 1 stream, bootstrap ok")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}

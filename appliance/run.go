@@ -116,7 +116,8 @@ func (a *Appliance) serve() {
 // whether the node was ready then.
 func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	a.setPhase(admin.PhaseRecovering)
-	a.opts.Notify.Status("recovering streams")
+	// At once: the first report of progress may come when a short limit is over.
+	a.opts.Notify.Extend(startExtension, "recovering streams")
 	if err := a.startEngine(ctx); err != nil {
 		return false, err
 	}

@@ -20,10 +20,16 @@ func lookAtUnit(_ context.Context, m *machine) report {
 	switch {
 	case u == nil:
 		return skip("%s is not installed", unitName)
-	case !m.service():
+	case !m.service() && u.hides == "":
 		return skip("%s runs another node than this one", u.path)
 	}
 	var r report
+	if !m.service() {
+		// The package's node may be this one, and does not run for it.
+		m.lookForShadow(&r, u)
+		r.measured("%s runs another node than this one", u.path)
+		return r
+	}
 	if u.masked {
 		r.fail(u.path+" is a link to /dev/null: the unit is masked", "the service can't be started", m.asRoot("systemctl unmask holdfast"))
 		return r

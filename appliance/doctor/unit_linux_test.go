@@ -80,6 +80,9 @@ func TestUnitInEtcHidesThePackages(t *testing.T) {
 	p.heals("unit", f)
 	p.write(filepath.Join(p.root, ownUnit), systemd.Unit, 0o644)
 	p.heals("unit", p.isIll("unit", Warn, `with the same text`))
+	// Also one that runs another node: the package's does not run at all then.
+	p.write(filepath.Join(p.root, ownUnit), strings.Replace(systemd.Unit, "/etc/holdfast/holdfast.yaml", "/etc/holdfast/other.yaml", 1), 0o644)
+	p.heals("unit", p.isIll("unit", Fail, `with another text$`))
 }
 
 func TestLibThatIsALinkHidesNothing(t *testing.T) {
