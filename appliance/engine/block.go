@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash"
+	"slices"
 
 	"github.com/minio/highwayhash"
 )
@@ -82,6 +83,27 @@ func (r *blockReader) at(offset int) (record, bool) {
 	return record{size: size, seq: seq &^ (erasedBit | tombstoneBit), message: seq&(erasedBit|tombstoneBit) == 0 && seq != 0}, true
 }
 
+// reaching returns the block with a record at its end that only remembers that a
+// sequence is gone, as the server writes one, when nothing in it goes as far. What is
+// torn at the end makes place for it.
+func (r *blockReader) reaching(seq uint64) []byte {
+	s := r.scan(0)
+	if s.known >= seq {
+		return r.buf
+	}
+	whole := r.buf
+	if n := len(s.holes); n > 0 && s.holes[n-1].to == len(whole) {
+		whole = whole[:s.holes[n-1].from]
+	}
+	rec := make([]byte, recordHead, recordHead+recordSum)
+	binary.LittleEndian.PutUint32(rec, recordHead+recordSum)
+	binary.LittleEndian.PutUint64(rec[4:], seq|erasedBit)
+	binary.LittleEndian.PutUint64(rec[12:], s.time)
+	r.sum.Reset()
+	_, _ = r.sum.Write(rec[4:20]) // a hash takes everything
+	return append(slices.Clone(whole), r.sum.Sum(rec)...)
+}
+
 // hole is a place in a block where no record can be read.
 type hole struct {
 	from, to int // bytes
@@ -98,6 +120,7 @@ type scanned struct {
 	messages int
 	last     uint64 // sequence of a message
 	known    uint64 // the highest sequence of any record, of removals too
+	time     uint64 // of the last record, in nanoseconds since 1970
 }
 
 // scan finds everything in the block that is not a whole record. After each it goes on
@@ -113,6 +136,7 @@ func (r *blockReader) scan(before uint64) scanned {
 				s.last = max(s.last, rec.seq)
 			}
 			s.known = max(s.known, rec.seq)
+			s.time = binary.LittleEndian.Uint64(r.buf[at+12:])
 			at += rec.size
 			continue
 		}

@@ -5,6 +5,7 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -171,6 +172,29 @@ func TestDamageCostsNoMoreThanWhatIsDamaged(t *testing.T) {
 				return nil
 			})
 		},
+		"in the middle, and the very last message": func(t *testing.T, msgs string) {
+			flip(2, 50, 100)(t, msgs)
+			first := want
+			flip(3, -1, 100)(t, msgs)
+			want = append(first, want...)
+		},
+		"in the middle, and the end of the last block": func(t *testing.T, msgs string) {
+			flip(2, 50, 100)(t, msgs)
+			first := want
+			block(t, msgs, 3, func(buf []byte, offsets []int) []byte {
+				want = append(first, SeqRange{seqAt(buf, offsets[len(offsets)-4]), stored})
+				return buf[:offsets[len(offsets)-4]+100]
+			})
+		},
+		"a bit of the length of the very last message, which looks as if it were being written": flip(3, -1, 1),
+		"in the middle, with a message that was being written": func(t *testing.T, msgs string) {
+			flip(2, 50, 100)(t, msgs)
+			first := want
+			block(t, msgs, 3, func(buf []byte, offsets []int) []byte {
+				return append(buf, buf[:150]...)
+			})
+			want = first
+		},
 		"the index": func(t *testing.T, msgs string) {
 			want = nil
 			if err := os.Remove(filepath.Join(msgs, indexName)); err != nil {
@@ -202,7 +226,15 @@ func TestDamageCostsNoMoreThanWhatIsDamaged(t *testing.T) {
 				at := offsets[50]
 				want = one(seqAt(buf, at))
 				// A whole record of a later sequence, in the body of the broken one.
-				copy(buf[at+recordHead+6:], buf[offsets[70]:offsets[70]+100])
+				r, err := newBlockReader("ORDERS", 2, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				forged := r.reaching(seqAt(buf, at) + 1)
+				binary.LittleEndian.PutUint64(forged[4:], seqAt(buf, at)+1) // a message, and no removal
+				r.sum.Reset()
+				_, _ = r.sum.Write(forged[4:20])
+				copy(buf[at+recordHead+6:], r.sum.Sum(forged[:recordHead]))
 				return buf
 			})
 		},
@@ -214,7 +246,7 @@ func TestDamageCostsNoMoreThanWhatIsDamaged(t *testing.T) {
 				if d.Account != "shop" || d.Stream != "ORDERS" || d.Found.IsZero() {
 					t.Errorf("got %+v, want the stream by its name", d)
 				}
-				if _, err := os.Stat(d.Original); d.Original != "" && err != nil {
+				if _, err := os.Stat(d.Original); err != nil {
 					t.Errorf("got %v, want the block as it was", err)
 				}
 				got = append(got, d.Lost...)
@@ -222,12 +254,64 @@ func TestDamageCostsNoMoreThanWhatIsDamaged(t *testing.T) {
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("what is said to be lost differs (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(Damages(storeDir), e.Progress().Damaged, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Damage{})); diff != "" {
+			if diff := cmp.Diff(Damages(storeDir), e.Progress().Damaged, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("what the start found differs from what is kept (-kept +found):\n%s", diff)
 			}
 			checkMessages(t, orders, want)
 		})
 	}
+}
+
+// A start that is killed while it mends is gone on with by the next: what it had written
+// by then is put into the place of what it found.
+func TestMendingIsGoneOnWith(t *testing.T) {
+	var want []SeqRange
+	harm := func(t *testing.T, msgs string) {
+		want = nil
+		for index, record := range map[int]int{2: 50, 3: -1} {
+			block(t, msgs, index, func(buf []byte, offsets []int) []byte {
+				at := offsets[(record+len(offsets))%len(offsets)]
+				want = append(want, SeqRange{seqAt(buf, at), seqAt(buf, at)})
+				buf[at+100]++
+				return buf
+			})
+		}
+	}
+	for name, written := range map[string]func(msgs, mended string) error{
+		"the last block": func(msgs, mended string) error { return copyFile(mended, msgs, "3.blk") },
+		"the last block, the index gone": func(msgs, mended string) error {
+			return errors.Join(copyFile(mended, msgs, "3.blk"), os.Remove(filepath.Join(msgs, indexName)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, orders, _ := damaged(t, func(t *testing.T, msgs string) {
+				harm(t, msgs)
+				// What a whole run writes, of a copy of the store.
+				dir := filepath.Dir(msgs)
+				key := streamKey{filepath.Base(filepath.Dir(filepath.Dir(dir))), filepath.Base(dir)}
+				store := t.TempDir()
+				mended := filepath.Join(store, server.JetStreamStoreDir, key.account, streamsDir, key.stream, messagesDir)
+				if err := os.CopyFS(mended, os.DirFS(msgs)); err != nil {
+					t.Fatal(err)
+				}
+				if found, err := mendBlocks(store, key, Names{}, time.Now()); err != nil || len(found) != 2 {
+					t.Fatalf("got %+v, %v, want two blocks mended", found, err)
+				}
+				if err := written(msgs, mended); err != nil {
+					t.Fatal(err)
+				}
+			})
+			checkMessages(t, orders, want)
+		})
+	}
+}
+
+func copyFile(from, to, name string) error {
+	text, err := os.ReadFile(filepath.Join(from, name))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(to, name), text, 0o600)
 }
 
 // checkMessages reads every message and publishes one more.
@@ -331,6 +415,15 @@ func TestBlocksOfAnOrdinaryLifeAreNotDamaged(t *testing.T) {
 			}
 			if diff := cmp.Diff(before, treeOf(t, msgs)); diff != "" {
 				t.Errorf("%s: got it changed", key.stream)
+			}
+			// Of a stream with compressed blocks nobody knows how far it goes.
+			if last := filepath.Join(msgs, fmt.Sprint(len(before))+blockSuffix); key.stream == "SMALL" {
+				if err := os.Truncate(last, 0); err != nil {
+					t.Fatal(err)
+				}
+				if found, err := mendBlocks(store, key, r.names(), time.Now()); err != nil || len(found) > 0 {
+					t.Errorf("got %+v, %v, want nothing said of what can't be seen", found, err)
+				}
 			}
 		}
 	}
