@@ -89,7 +89,7 @@ func (a *Appliance) bootstrapLine() string {
 	switch {
 	case a.stale != nil:
 		return "configuration older than what was applied, see `holdfast plan`"
-	case a.reloadFailed:
+	case a.refused != nil:
 		return "the latest reload was refused, see the log"
 	case differences > 0:
 		return fmt.Sprintf("bootstrap left %d to a person, see `holdfast plan`", differences)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-mq/holdfast/appliance/admin"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/service"
@@ -169,7 +170,7 @@ func TestStatusLineSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r := run(t, a).waitReady(t)
-	a.reloaded(false)
+	a.reloaded(&admin.Problem{What: "a mistake"})
 	if got, want := a.StatusLine(), "ready, 1 stream, the latest reload was refused, see the log"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -113,9 +113,9 @@ type Appliance struct {
 	changing string
 	// told is what was logged last of things that fail again and again.
 	told map[string]string
-	// reloadFailed is true when the latest reload was refused.
-	reloadFailed bool
-	roomStatus   roomStatus
+	// refused is why the latest reload was refused; nil when it was not.
+	refused    *admin.Problem
+	roomStatus roomStatus
 }
 
 // Open locks the data directory, reads or makes the identity, opens the admin

@@ -81,7 +81,6 @@ func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 		if !c.asked {
 			// The file of the node itself, and not one that somebody tried.
 			a.remember(plan.Standing(), plan.Untouched("the file is older than what was applied"), fault)
-			a.reloaded(false)
 		}
 		return outcome{}, fault
 	}

@@ -51,7 +51,12 @@ func keepMeasurement(dir string, m disk.Measurement) error {
 	if err != nil {
 		return fmt.Errorf("keep the measurement: %w", err)
 	}
-	return datadir.WriteFile(datadir.DiskReport(dir), append(text, '\n'), 0o640)
+	path := datadir.DiskReport(dir)
+	if err := datadir.WriteFile(path, append(text, '\n'), 0o640); err != nil {
+		return err
+	}
+	// Root measures a disk, too; the node is to be able to read it and to replace it.
+	return datadir.OwnLike(path, dir)
 }
 
 // Measured returns the measurement of a data directory's disk that was kept; nil when

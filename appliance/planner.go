@@ -84,7 +84,7 @@ func (a *Appliance) Apply(ctx context.Context, r admin.ApplyRequest, progress fu
 	a.log.Info("configuration applied", keyUser, r.By, keyDigest, digest(cfg), "revision", out.revision)
 	a.tellApplied(out.report, false)
 	if own {
-		a.reloaded(true)
+		a.reloaded(nil)
 	}
 	return admin.ApplyAnswer{Own: own, Report: out.report, Revision: out.revision, NeedRestart: needRestart(a.opts.Config, cfg)}, nil
 }

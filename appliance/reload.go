@@ -6,7 +6,9 @@ import (
 	"context"
 	"path/filepath"
 	"reflect"
+	"slices"
 
+	"github.com/holdfast-mq/holdfast/appliance/admin"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
@@ -20,18 +22,22 @@ func (a *Appliance) config() *config.Config { return a.current.Load() }
 func (a *Appliance) reload(ctx context.Context, by string) {
 	cfg, problems := a.opts.Load(nil)
 	if err := problems.Err(); err != nil {
-		for _, p := range problems {
-			a.log.Error("configuration not reloaded, the old one stays in force", keyCode, string(p.Code), keyWhere, p.Pos.String(),
-				keyWhat, subject(p), keyFix, p.Fix)
+		// A reload by hand and the change of the file itself come together.
+		if fresh := a.news("reload", err); fresh || by != byFileChange {
+			for _, p := range problems {
+				a.log.Error("configuration not reloaded, the old one stays in force", keyCode, string(p.Code), keyWhere, p.Pos.String(),
+					keyWhat, subject(p), keyFix, p.Fix)
+			}
 		}
-		a.reloaded(false)
+		a.reloaded(&admin.Problems(firstError(problems))[0])
 		return
 	}
+	a.news("reload", nil)
 	before := digest(a.config())
 	out, err := a.converge(ctx, newChange(cfg, by))
 	if err != nil {
 		a.log.Error("configuration not reloaded, the old one stays in force", keyErr, err, keyFix, diag.Hint(err))
-		a.reloaded(false)
+		a.reloaded(&admin.Problem{Severity: diag.Error.String(), Code: diag.CodeOf(err), What: err.Error(), Fix: diag.Hint(err)})
 		return
 	}
 	a.tellApplied(out.report, true)
@@ -40,7 +46,7 @@ func (a *Appliance) reload(ctx context.Context, by string) {
 		a.log.Warn("changed, but a restart is needed for it to take effect", keyWhat, key)
 	}
 	a.log.Info("configuration reloaded", keyDigest, digest(cfg), "before", before)
-	a.reloaded(true)
+	a.reloaded(nil)
 }
 
 // needRestart names the parts of the configuration that differ from those the
@@ -53,7 +59,10 @@ func needRestart(started, now *config.Config) []string {
 	}{
 		{"node", nodeOf(started), nodeOf(now)},
 		{"listen", listenOf(started), listenOf(now)},
-		{"storage", started.Storage, now.Storage},
+		{"storage.durability", started.Storage.Durability, now.Storage.Durability},
+		{"storage.sync_interval", started.Storage.SyncInterval, now.Storage.SyncInterval},
+		{"storage.limit", started.Storage.Limit, now.Storage.Limit},
+		{"storage.encryption", started.Storage.Encryption, now.Storage.Encryption},
 		{"log", started.Log, now.Log},
 		{"nats", started.NATS, now.NATS},
 	} {
@@ -85,15 +94,25 @@ func absolute(path string) string {
 	return path
 }
 
-func (a *Appliance) reloaded(ok bool) {
+// firstError is the first error of a list that has one.
+func firstError(l diag.List) diag.List {
+	i := slices.IndexFunc(l, func(p diag.Problem) bool { return p.Severity == diag.Error })
+	return l[i : i+1]
+}
+
+// reloaded keeps why the latest reload was refused; nil when it was not.
+func (a *Appliance) reloaded(refused *admin.Problem) {
+	if refused != nil {
+		refused.What = "the file as it is now is not in force, what was read before it is: " + refused.What
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.reloadFailed = !ok
+	a.refused = refused
 }
 
 // ReloadFailed reports whether the latest reload was refused.
 func (a *Appliance) ReloadFailed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.reloadFailed
+	return a.refused != nil || a.stale != nil
 }

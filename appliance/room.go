@@ -3,8 +3,8 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -31,11 +31,11 @@ const (
 type room struct {
 	guard   disk.Guard
 	probed  time.Time
-	broken  error // why the last probe did not work
-	reopen  time.Time
-	pause   time.Duration
+	probe   error     // why the last probe did not work
 	looked  time.Time // when streams that could not be written were looked for
-	braking bool      // what the engine was told last
+	reopen  time.Time // when they may be read again, and how long after that
+	pause   time.Duration
+	braking bool // what the engine was told last
 }
 
 // roomStatus is what others are told of the room; a.mu guards it.
@@ -65,14 +65,14 @@ func (a *Appliance) tendRoom(ctx context.Context) {
 func (a *Appliance) lookAtVolume() time.Duration {
 	now := time.Now()
 	if now.Sub(a.room.probed) >= probeEvery {
-		a.room.probed = now
-		a.room.broken = a.dir.Probe()
+		a.room.probed, a.room.probe = now, a.dir.Probe()
 	}
+	broken := a.room.probe
 	verdict := disk.Verdict{Next: time.Second}
 	var keep int64
 	vol, err := a.dir.Volume()
 	if err != nil {
-		a.room.broken = errors.Join(a.room.broken, err)
+		broken = cmp.Or(broken, err)
 	} else {
 		r := disk.Room{Total: vol.Total, Free: vol.Free, Inodes: vol.Inodes, InodesTotal: vol.InodesTotal}
 		a.room.guard.MinFree = uint64(a.config().Storage.KeepFree(int64(vol.Total)))
@@ -80,16 +80,16 @@ func (a *Appliance) lookAtVolume() time.Duration {
 		r.Free -= min(a.tendBallast(r), r.Free)
 		verdict = a.room.guard.See(r, now)
 	}
-	if broken := a.room.broken; broken != nil {
+	if broken != nil {
 		verdict.Braked, verdict.Why = true, broken.Error()
 	}
 	if !verdict.Braked {
 		// Before publishers are let go on: a stream that takes nothing does not answer.
 		a.reopen(now)
 	}
-	a.brake(verdict.Braked, verdict.Why)
+	a.brake(verdict.Braked, verdict.Why, broken)
 	a.mu.Lock()
-	a.roomStatus.minFree, a.roomStatus.broken, a.roomStatus.fullIn = keep, a.room.broken, verdict.FullIn
+	a.roomStatus.minFree, a.roomStatus.broken, a.roomStatus.fullIn = keep, broken, verdict.FullIn
 	a.roomStatus.stopped = ""
 	if verdict.Braked {
 		a.roomStatus.stopped = verdict.Why
@@ -113,7 +113,7 @@ func (a *Appliance) tendBallast(r disk.Room) uint64 {
 
 // brake tells the engine whether publishers are stopped. While they are it tells it
 // again and again: a change of an account lets them go.
-func (a *Appliance) brake(on bool, why string) {
+func (a *Appliance) brake(on bool, why string, broken error) {
 	if !on && !a.room.braking {
 		return
 	}
@@ -126,16 +126,16 @@ func (a *Appliance) brake(on bool, why string) {
 	}
 	if on != a.room.braking {
 		a.room.braking = on
-		a.tellBrake(on, why)
+		a.tellBrake(on, why, broken)
 	}
 }
 
-func (a *Appliance) tellBrake(on bool, why string) {
+func (a *Appliance) tellBrake(on bool, why string, broken error) {
 	switch {
 	case !on:
 		a.log.Info("publishing goes on")
-	case a.room.broken != nil:
-		a.log.Error("publishing stopped: the data directory can't be written", keyErr, a.room.broken,
+	case broken != nil:
+		a.log.Error("publishing stopped: the data directory can't be written", keyErr, broken,
 			keyFix, "the kernel's log says what is wrong with the disk; publishing goes on by itself when it can be written")
 	default:
 		a.log.Error("publishing stopped: the volume is nearly full", keyWhat, why,
@@ -157,7 +157,7 @@ func (a *Appliance) applicationTokens() []string {
 // reopen reads streams again that could not be written once, for they take nothing
 // any more by themselves. What goes wrong again is tried after longer and longer.
 func (a *Appliance) reopen(now time.Time) {
-	if !a.room.braking && now.Sub(a.room.looked) < reopenFirst {
+	if !a.room.braking && now.Sub(a.room.looked) < probeEvery {
 		return
 	}
 	a.room.looked = now

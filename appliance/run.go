@@ -233,10 +233,11 @@ func (a *Appliance) tellSpace() {
 	if err != nil {
 		return
 	}
-	if left := a.storeLimit - st.StoreUsed; left > 0 && uint64(left) > vol.Free {
-		a.log.Warn("volume is too full for storage.limit", keyLimit, humanize.IBytes(uint64(a.storeLimit)),
+	promised := a.config().Promised(int64(vol.Total))
+	if left := promised - st.StoreUsed; left > 0 && uint64(left) > vol.Free {
+		a.log.Warn("volume is too full for what the streams may take", keyLimit, humanize.IBytes(uint64(promised)),
 			"used", humanize.IBytes(uint64(st.StoreUsed)), "free", humanize.IBytes(vol.Free),
-			keyFix, "free space on the volume, or lower storage.limit")
+			keyFix, "free space on the volume, or lower max_bytes of streams or storage.limit")
 	}
 }
 

@@ -50,7 +50,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 	cfg := a.config()
 	missing := a.Missing()
 	a.mu.Lock()
-	phase, plan, stale := a.phase, a.plan, a.stale
+	phase, plan, stale, refused := a.phase, a.plan, a.stale, a.refused
 	a.mu.Unlock()
 	s := admin.Status{
 		Ready:   len(missing) == 0,
@@ -68,16 +68,21 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 			ConfigDigest:  digest(cfg),
 			MemoryLimit:   a.memLimit,
 		},
-		Listeners:  a.listeners(),
-		Durability: admin.Durability{Mode: cfg.Storage.Durability},
-		Accounts:   []admin.AccountStatus{},
-		Problems:   admin.Problems(append(slices.Clone(a.opts.Warnings), plan.Warnings()...)),
+		Listeners: a.listeners(),
+		// As it was at the start: another one in the file needs a restart.
+		Durability:  admin.Durability{Mode: a.opts.Config.Storage.Durability},
+		NeedRestart: needRestart(a.opts.Config, cfg),
+		Accounts:    []admin.AccountStatus{},
+		Problems:    admin.Problems(append(slices.Clone(a.opts.Warnings), plan.Warnings()...)),
+	}
+	if refused != nil && stale == nil { // which says so itself
+		s.Problems = append(s.Problems, *refused)
 	}
 	if stale != nil {
 		s.Problems = append(s.Problems, admin.Problem{Severity: diag.Error.String(), Code: diag.CodeOf(stale), What: stale.Error(), Fix: diag.Hint(stale)})
 	}
 	if s.Durability.Mode != "strict" {
-		s.Durability.SyncIntervalSeconds = syncInterval(cfg).Seconds()
+		s.Durability.SyncIntervalSeconds = syncInterval(a.opts.Config).Seconds()
 	}
 	a.addStorage(&s)
 	for _, d := range engine.Damages(a.dir.StoreDir()) {

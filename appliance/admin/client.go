@@ -4,6 +4,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,9 @@ import (
 
 // Client asks a running node through its admin socket.
 type Client struct {
+	// Absent is what to do when no node answers; empty for what is true of any node.
+	Absent string
+
 	socket string
 	http   http.Client
 }
@@ -121,7 +125,7 @@ func (c *Client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return diag.Fail(diag.CodeNoNode, fmt.Errorf("no node is running here: nothing answers at %s", c.socket),
-			"start it with `holdfast run` or `systemctl start holdfast`; name another node's file with --config, or its directory with --data-dir; a node whose socket was removed has to be restarted")
+			cmp.Or(c.Absent, "start it with `holdfast run` or `systemctl start holdfast`; name another node's file with --config, or its directory with --data-dir; a node whose socket was removed has to be restarted"))
 	case errors.Is(err, fs.ErrPermission):
 		return diag.Fail(diag.CodeAdminRefused, fmt.Errorf("connect to admin socket %s: permission denied", c.socket),
 			"run it as the user of the node, or join the socket's group: `sudo usermod -aG holdfast $USER`, then log in again")

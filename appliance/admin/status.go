@@ -30,6 +30,8 @@ type Status struct {
 	Node       NodeStatus `json:"node"`
 	Listeners  []Listener `json:"listeners"`
 	Durability Durability `json:"durability"`
+	// NeedRestart names what of the file is in force only after a restart.
+	NeedRestart []string `json:"need_restart,omitempty"`
 	// Damage was found in stored messages at a start, and stays until somebody removes it
 	// from the quarantine in the data directory.
 	Damage   []Damage        `json:"damage,omitempty"`

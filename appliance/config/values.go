@@ -230,18 +230,6 @@ func (s *Share) set(raw any) error {
 	return nil
 }
 
-// minFreeAtMost bounds min_free where it is not set, in bytes: on a large volume a share
-// of it is more than anybody has to keep.
-const minFreeAtMost = 8 << 30
-
-// KeepFree is what must stay free on a volume of total bytes, in bytes.
-func (s Storage) KeepFree(total int64) int64 {
-	if s.MinFree == (Share{}) {
-		return min(total/20, minFreeAtMost)
-	}
-	return max(s.MinFree.Of(total), 0)
-}
-
 // Of is the number of bytes the share is of a total.
 func (s Share) Of(total int64) int64 {
 	if s.Percent > 0 {

@@ -44,8 +44,9 @@ type Guard struct {
 	braked bool
 	seen   Room
 	at     time.Time
-	pace   float64 // bytes per second that the volume loses now
-	trend  float64 // bytes per second that the volume loses, over some minutes
+	since  time.Time // the first look
+	pace   float64   // bytes per second that the volume loses now
+	trend  float64   // bytes per second that the volume loses, over some minutes
 }
 
 // Verdict is what a Guard thinks of what it saw.
@@ -74,7 +75,8 @@ func (g *Guard) See(r Room, at time.Time) Verdict {
 	v := Verdict{Braked: g.braked, Next: g.next(r)}
 	switch {
 	case !g.braked:
-		if g.trend > 0 {
+		// A trend of a moment says nothing about days.
+		if g.trend > 0 && at.Sub(g.since) >= rememberFor {
 			v.FullIn = inSeconds((float64(r.Free) - float64(low)) / g.trend)
 		}
 	case inodes:
@@ -95,6 +97,7 @@ func (g *Guard) measure(r Room, at time.Time) (pace float64) {
 	}
 	g.seen, g.at = r, at
 	if first {
+		g.since = at
 		return 0
 	}
 	g.pace = (float64(last.Free) - float64(r.Free)) / passed.Seconds()

@@ -36,7 +36,7 @@ func lookAtSpace(ctx context.Context, m *machine) report {
 	case free < 2*minFree:
 		r.warn(fmt.Sprintf("%s on the volume of %s, and storage.min_free keeps %s", text, dir, size(minFree)), "soon publishers are refused", fix)
 	}
-	promised := m.promised(total)
+	promised := m.in.Config.Promised(total)
 	if used, known := m.storeUsed(ctx); known {
 		text += fmt.Sprintf(", streams use %s and may take %s", size(used), size(promised))
 		if len(r.findings) == 0 && promised-used > free {
@@ -70,25 +70,6 @@ func (m *machine) lookAtInodes(r *report, dir string) string {
 		}
 		return ", " + text
 	}
-}
-
-// promised is what the declared streams may take, in bytes: never more than
-// storage.limit, and all of that when one has no limit of its own.
-func (m *machine) promised(total int64) int64 {
-	limit := m.in.Config.Storage.Limit.Of(total)
-	var sum int64
-	for _, a := range m.in.Config.Accounts {
-		for _, s := range a.Streams {
-			if s.Storage != nil && *s.Storage == "memory" {
-				continue
-			}
-			if s.MaxBytes == nil || *s.MaxBytes < 0 {
-				return limit
-			}
-			sum += int64(*s.MaxBytes)
-		}
-	}
-	return min(sum, limit)
 }
 
 // storeUsed is what messages take on disk; known is false when it can't be seen.

@@ -47,7 +47,9 @@ type State struct {
 	Shadows string   `json:"shadows,omitempty"`
 	DropIns []string `json:"drop_ins,omitempty"`
 	// Exit is the exit code of the last process, when that was not its own stop.
-	Exit     int      `json:"exit_code,omitempty"`
+	Exit int `json:"exit_code,omitempty"`
+	// Signal is what ended the last process; Exit is 0 then.
+	Signal   int      `json:"signal,omitempty"`
 	Restarts int      `json:"restarts,omitempty"` // by the service manager, since the last start by hand
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -23,7 +23,7 @@ const permanent = 78
 
 func shown() []string {
 	return []string{
-		"LoadState", "ActiveState", "SubState", "StatusText", "MainPID", "StateChangeTimestamp", "FragmentPath", "DropInPaths",
+		"LoadState", "ActiveState", "SubState", "StatusText", "MainPID", "StateChangeTimestamp", "ActiveEnterTimestamp", "FragmentPath", "DropInPaths",
 		"ExecMainCode", "ExecMainStatus", "NRestarts", "NeedDaemonReload", "Result",
 	}
 }
@@ -77,12 +77,20 @@ func stateOf(p map[string]string) State {
 	s.PID, _ = strconv.Atoi(p["MainPID"])
 	s.Restarts, _ = strconv.Atoi(p["NRestarts"])
 	if s.PID == 0 {
-		s.Exit, _ = strconv.Atoi(p["ExecMainStatus"])
+		if killed(p) {
+			s.Signal, _ = strconv.Atoi(p["ExecMainStatus"])
+		} else {
+			s.Exit, _ = strconv.Atoi(p["ExecMainStatus"])
+		}
 		if strings.HasPrefix(s.Status, "ready") {
 			s.Status = "" // of a process that is no more, and had no time for another word
 		}
 	}
-	if at, err := time.Parse("Mon 2006-01-02 15:04:05 MST", p["StateChangeTimestamp"]); err == nil {
+	since := p["StateChangeTimestamp"]
+	if s.State == StateRunning || s.State == StateReloading {
+		since = p["ActiveEnterTimestamp"] // a reload is a change of state, too
+	}
+	if at, err := time.Parse("Mon 2006-01-02 15:04:05 MST", since); err == nil {
 		s.Since = &at
 	}
 	s.DropIns = strings.Fields(p["DropInPaths"])
@@ -93,12 +101,24 @@ func stateOf(p map[string]string) State {
 		s.Warnings = append(s.Warnings, "the unit has changed and systemd has not read it: systemctl daemon-reload")
 	}
 	if s.State == StateStarting && p["SubState"] == "auto-restart" {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("the last try ended with exit code %d, and the next one comes within seconds: journalctl -u %s", s.Exit, name))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("the last try ended with %s, and the next one comes within seconds: journalctl -u %s", s.ending(), name))
 	}
 	if s.State == StateFailed {
 		s.Warnings = append(s.Warnings, failedHint(s, p["Result"]))
 	}
 	return s
+}
+
+// killed reports whether a signal ended the process: CLD_KILLED or CLD_DUMPED of
+// sigaction(2).
+func killed(p map[string]string) bool { return p["ExecMainCode"] == "2" || p["ExecMainCode"] == "3" }
+
+// ending is how the process ended, in words.
+func (s State) ending() string {
+	if s.Signal != 0 {
+		return fmt.Sprintf("signal %d", s.Signal)
+	}
+	return fmt.Sprintf("exit code %d", s.Exit)
 }
 
 func failedHint(s State, result string) string {
@@ -162,7 +182,7 @@ func systemctlFailed(ctx context.Context, verb string, cause error) error {
 	case s.Status != "" && verb != "stop":
 		return diag.Fail(diag.CodeService, fmt.Errorf("%s the service: %s", verb, s.Status), hint+"; systemd goes on trying every 5 s")
 	case s.State == StateFailed:
-		return diag.Fail(diag.CodeService, fmt.Errorf("%s the service: it ended with exit code %d", verb, s.Exit), hint)
+		return diag.Fail(diag.CodeService, fmt.Errorf("%s the service: it ended with %s", verb, s.ending()), hint)
 	}
 	return diag.Fail(diag.CodeService, fmt.Errorf("%s the service: systemctl: %w", verb, cause), hint)
 }

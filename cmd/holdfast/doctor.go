@@ -4,11 +4,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
@@ -85,18 +82,12 @@ func runDoctor(ctx context.Context, std stdio, g *globals, names []string) error
 // patient is what the doctor looks at: unlike for other verbs a configuration that
 // is broken, or can't be read, is a finding and no end.
 func (g *globals) patient() doctor.Input {
-	file := g.configFile()
-	if file == "" && g.dataDir == "" && !exists(starterDir) && installed() {
-		file = packagedConfig
-	}
+	file := g.nodeFile()
 	cfg, problems := g.load(file)
 	if g.dataDir != "" && file == "" {
 		problems = nil // another node's directory; its file is not named
 	}
 	socket := appliance.FindSocket(cfg.Node.DataDir)
-	if file == packagedConfig && !exists(socket) {
-		socket = appliance.FindSocket("/var/lib/holdfast") // the service's, wherever its data is
-	}
 	client := admin.NewClient(socket)
 	return doctor.Input{
 		File: file, Config: cfg, Problems: problems, Socket: socket, Version: version, Program: ownName(),
@@ -107,13 +98,6 @@ func (g *globals) patient() doctor.Input {
 			return answers(s), err
 		},
 	}
-}
-
-// installed reports whether there is, or should be, a packaged configuration: its
-// directory may be closed to this user.
-func installed() bool {
-	_, err := os.Stat(packagedConfig)
-	return err == nil || errors.Is(err, fs.ErrPermission) || exists("/usr/lib/systemd/system/holdfast.service") || exists("/etc/systemd/system/holdfast.service")
 }
 
 // answers is what of a node's status the doctor goes by.

@@ -4,8 +4,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/holdfast-mq/holdfast/appliance"
 	"github.com/holdfast-mq/holdfast/appliance/admin"
@@ -42,18 +46,43 @@ func (g *globals) client() (*admin.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return admin.NewClient(appliance.FindSocket(dir)), nil
+	c := admin.NewClient(appliance.FindSocket(dir))
+	switch file := g.nodeFile(); {
+	case file == packagedConfig:
+		c.Absent = "`holdfast service status` says how the service is, and `systemctl start holdfast` starts it; name another node's file with --config, or its directory with --data-dir"
+	case file == "" && g.dataDir == "" && installed():
+		c.Absent = "start it with `holdfast run`; ./" + starterDir + " is another node's than the service, whose file is named with --config " + packagedConfig
+	}
+	return c, nil
+}
+
+// nodeFile is the file of the node that a verb means; "" for a directory that was
+// named, and for the starter.
+func (g *globals) nodeFile() string {
+	file := g.configFile()
+	if file == "" && g.dataDir == "" && !exists(starterDir) && installed() {
+		return packagedConfig
+	}
+	return file
+}
+
+// installed reports whether there is, or should be, a packaged configuration: its
+// directory may be closed to this user.
+func installed() bool {
+	_, err := os.Stat(packagedConfig)
+	return err == nil || errors.Is(err, fs.ErrPermission) || exists("/usr/lib/systemd/system/holdfast.service") || exists("/etc/systemd/system/holdfast.service")
 }
 
 func (g *globals) nodeDir() (string, error) {
-	file := g.configFile()
+	file := g.nodeFile()
 	switch {
 	case g.dataDir != "":
 		return g.dataDir, nil
 	case file == "" && exists(starterDir):
 		return starterDir, nil
-	case file == "" && exists(packagedConfig):
-		file = packagedConfig
+	case file == packagedConfig && closed():
+		return "", diag.Fail(diag.CodeAdminRefused, errors.New("find the node: this user may not read "+filepath.Dir(packagedConfig)),
+			"run it with sudo, or join the group of the service: `sudo usermod -aG holdfast $USER`, then log in again")
 	}
 	cfg, problems := g.load(file)
 	for _, p := range problems {
@@ -66,6 +95,14 @@ func (g *globals) nodeDir() (string, error) {
 		}
 	}
 	return cfg.Node.DataDir, nil
+}
+
+// closed reports whether the packaged configuration is not for this user to read: it may
+// hold what others are not to know.
+func closed() bool {
+	_, file := os.ReadFile(packagedConfig)
+	_, overlays := os.ReadDir(strings.TrimSuffix(packagedConfig, ".yaml") + ".d")
+	return errors.Is(file, fs.ErrPermission) || errors.Is(overlays, fs.ErrPermission)
 }
 
 func exists(path string) bool {

@@ -129,14 +129,10 @@ func (g *globals) wish(std stdio, args []string) (wish, error) {
 
 // wishedFile is the file that a verb means; "" for what the node reads by itself.
 func (g *globals) wishedFile(args []string) string {
-	switch file := g.configFile(); {
-	case len(args) == 1:
+	if len(args) == 1 {
 		return args[0]
-	case file == "" && g.dataDir == "" && !exists(starterDir) && exists(packagedConfig):
-		return packagedConfig
-	default:
-		return file
 	}
+	return g.nodeFile()
 }
 
 // find reads the texts of the file and finds the node.
@@ -153,7 +149,7 @@ func (w *wish) find(g *globals, args []string) error {
 		}
 		w.request = admin.PlanRequest{File: abs, Texts: texts}
 	}
-	named := g.dataDir != "" || g.configFile() != "" || exists(starterDir) || exists(packagedConfig)
+	named := g.dataDir != "" || g.nodeFile() != "" || exists(starterDir)
 	if len(args) == 1 && !named {
 		g = &globals{config: args[0]}
 	}

@@ -310,7 +310,7 @@ func TestPlanSendsTheFileAndItsOverlaysOrNothing(t *testing.T) {
 
 // TestPlanFindsTheNodeOfACandidate has a file that is not in place yet.
 func TestPlanFindsTheNodeOfACandidate(t *testing.T) {
-	if exists(packagedConfig) {
+	if installed() {
 		t.Skip("skipping: Holdfast is installed here")
 	}
 	n := &planner{answer: admin.PlanAnswer{Own: true}}

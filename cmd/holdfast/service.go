@@ -193,6 +193,9 @@ func (g *globals) printServiceState(w io.Writer, s service.State) {
 	if s.Exit != 0 {
 		line("exit code", fmt.Sprint(s.Exit))
 	}
+	if s.Signal != 0 {
+		line("ended by", fmt.Sprintf("signal %d", s.Signal))
+	}
 	if s.Restarts != 0 {
 		line("restarts", fmt.Sprint(s.Restarts))
 	}

@@ -67,6 +67,9 @@ func printStatus(w io.Writer, s admin.Status) {
 	}
 	row("Version", "holdfast %s, nats-server %s", s.Node.Version, s.Node.NATSVersion)
 	row("Configuration", "%s (digest %s)", configText(s.Node), s.Node.ConfigDigest)
+	if len(s.NeedRestart) > 0 {
+		row("Needs a restart", "%s: what the file says is not in force before", strings.Join(s.NeedRestart, ", "))
+	}
 	row("Data", "%s (%s)", s.Node.DataDir, s.Storage.FileSystem)
 	for _, l := range s.Listeners {
 		closed := ""
