@@ -15,12 +15,14 @@ import (
 
 	"github.com/choria-io/fisk"
 	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/natscli/cli"
 	"github.com/nats-io/natscli/options"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
 const natsHelp = `The nats command line tool of the NATS project, connected to this node and logged in.
@@ -109,9 +111,23 @@ func runNATS(ctx context.Context, std stdio, g *globals, own natsArgs, args []st
 		args = withDefaults(command.FullCommand, args, term.IsTerminal(int(std.in.Fd())))
 	}
 	if _, err := app.Parse(args); err != nil {
-		return fmt.Errorf("nats: %w", err)
+		return natsFailed(err)
 	}
 	return nil
+}
+
+// natsFailed puts an error of the nats tool into ours: once "nats:", and what to do
+// about what meets a newcomer first.
+func natsFailed(err error) error {
+	told := errors.New("nats: " + strings.TrimPrefix(err.Error(), "nats: "))
+	var api *nats.APIError
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return diag.Fail(diag.CodeUnknownObject, told, "no stream takes this subject, and the message is not stored; `holdfast status --output json` lists the subjects of each stream")
+	case errors.As(err, &api) && api.ErrorCode == 10002:
+		return diag.Fail(diag.CodeDiskFull, told, "the disk limit of the account is reached, or publishing is stopped for want of room; `holdfast status` says which")
+	}
+	return told
 }
 
 // selected returns the command that the words mean, whatever alias they use.

@@ -43,6 +43,10 @@ func TestProcessDocumentedNATSCommandsWorkWithoutATerminal(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "could not pick a Stream") {
 		t.Errorf("got exit code %d and %q, want 1 and that there is no such stream", code, out)
 	}
+	code, out = n.holdfast("nats", "--config", "holdfast.yaml", "pub", "--jetstream", "lgo.new", "a slip")
+	if code != exitFailed || !strings.Contains(out, "holdfast: nats: no responders") || !strings.Contains(out, "hint: no stream takes this subject") {
+		t.Errorf("got exit code %d and %q, want 1 and that no stream takes it", code, out)
+	}
 	code, out = n.holdfast("nats", "--config", "holdfast.yaml", "--account", "nobody", "stream", "ls")
 	if code != exitFailed || !strings.Contains(out, "hint: there are: shop") {
 		t.Errorf("got exit code %d and %q, want 1 and the accounts there are", code, out)

@@ -106,7 +106,7 @@ func TestProcessStarterNeedsNoFile(t *testing.T) {
 	n.logged("Stop with Ctrl-C")
 	// What the greeting says to try.
 	for _, c := range []struct{ args, want string }{
-		{"nats pub jobs.hello first-job", "Published 9 bytes"},
+		{"nats pub --jetstream jobs.hello first-job", "Stored in Stream: JOBS Sequence: 1"},
 		{"nats consumer next JOBS worker", "first-job"},
 		{"status", "main/JOBS"},
 	} {

@@ -102,7 +102,7 @@ func welcome(w io.Writer, node *appliance.Appliance) {
 		fmt.Fprintf(w, "  readiness    http://%s/readyz\n", http)
 	}
 	fmt.Fprintf(w, "\nTry, in another terminal:\n\n")
-	fmt.Fprintf(w, "  %s nats pub jobs.hello \"first job\"\n", me)
+	fmt.Fprintf(w, "  %s nats pub --jetstream jobs.hello \"first job\"\n", me)
 	fmt.Fprintf(w, "  %s nats consumer next JOBS worker\n", me)
 	fmt.Fprintf(w, "  %s status\n", me)
 	fmt.Fprintf(w, "\nStop with Ctrl-C. Next, a file of your own: %s init holdfast.yaml\n\n", me)

@@ -68,7 +68,7 @@ func TestInstallPage(t *testing.T) {
 			blocks := steps(t, p.section, 4)
 			c := boot(t, p.system)
 			file := c.put(built(t, older, p.extension))
-			c.wantSaid(c.follow(blocks[0]), "Published", "first-job", "Acknowledged message")
+			c.wantSaid(c.follow(blocks[0]), "Stored in Stream: JOBS", "first-job", "Acknowledged message")
 			c.wantService(older)
 			c.follow(steps(t, "First steps", 1)[0])
 			js, acked := c.wantQueue(), acks{}
