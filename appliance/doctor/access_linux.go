@@ -174,7 +174,7 @@ func (m *machine) lookBelow(ctx context.Context, r *report, a account, give stri
 		return nil
 	})
 	if len(foreign) > 0 {
-		r.fail(fmt.Sprintf("%s in %s belong to somebody else than %s: %s", count(len(foreign), "file"), m.dataDir(), a.name, some(foreign)),
+		r.fail(fmt.Sprintf("%s of another owner than %s in %s: %s", count(len(foreign), "file"), a.name, m.dataDir(), some(foreign)),
 			"the node can't open them", give)
 	}
 	if len(open) > 0 {

@@ -52,7 +52,7 @@ func TestFilesThatARunAsRootLeft(t *testing.T) {
 		p.write(filepath.Join(p.data, "jetstream/A", name), "", 0o600)
 	}
 	mustRun(t, "/bin/chown", "4242:4242", filepath.Join(p.data, "jetstream"), filepath.Join(p.data, "jetstream/A"))
-	p.heals("access", p.isIll("access", Fail, `^4 files in \S+ belong to somebody else than holdfast: \S+/a, \S+/b, \S+/c and 1 more$`))
+	p.heals("access", p.isIll("access", Fail, `^4 files of another owner than holdfast in \S+: \S+/a, \S+/b, \S+/c and 1 more$`))
 }
 
 func TestDataDirThatOthersMayWriteTo(t *testing.T) {

@@ -190,6 +190,20 @@ func TestNodeThatIsNotReady(t *testing.T) {
 	p.heals("node", f, func() { ready = true })
 }
 
+func TestNodeThatWasStartedWithAnotherFile(t *testing.T) {
+	p := newService(t)
+	node := Node{PID: 7, Ready: true, Problems: 1}
+	p.ask = func(context.Context) (Node, error) { return node, nil }
+	if r := p.isWell("node"); !strings.Contains(r.Evidence, "; 1 warning, see") {
+		t.Errorf("got %q, want the warning counted", r.Evidence)
+	}
+	node.NeedRestart = []string{"storage.durability"}
+	f := p.isIll("node", Warn, `^the node was started with another storage.durability than the file has$`)
+	if !strings.Contains(f.Fix, "systemctl restart holdfast") {
+		t.Errorf("got %q, want a restart", f.Fix)
+	}
+}
+
 func TestNodeThatNobodyStarted(t *testing.T) {
 	p := newPatient(t, minimal)
 	f := p.isIll("node", Warn, `^no node runs here`)

@@ -58,6 +58,8 @@ type Node struct {
 	MemoryLimit int64         // bytes; of the Go runtime
 	Flush       time.Duration // of the volume, measured at the node's start
 	Problems    int           // warnings that stand
+	// NeedRestart is what of the file is in force only after a restart.
+	NeedRestart []string
 }
 
 // Input is what is known before the checks begin.

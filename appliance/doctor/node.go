@@ -34,7 +34,10 @@ func lookAtNode(ctx context.Context, m *machine) report {
 	default:
 		text := ""
 		if node.Problems > 0 {
-			text = fmt.Sprintf("; %d warnings, see %s status", node.Problems, m.in.Program)
+			text = fmt.Sprintf("; %s, see %s status", count(node.Problems, "warning"), m.in.Program)
+		}
+		if len(node.NeedRestart) > 0 {
+			r.warn("the node was started with another "+strings.Join(node.NeedRestart, ", ")+" than the file has", "what the file says is not in force", m.restart())
 		}
 		r.measured("ready, process %d, up %v, %d clients%s", node.PID, node.Uptime.Round(time.Second), node.Connections, text)
 	}

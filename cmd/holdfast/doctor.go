@@ -106,7 +106,7 @@ func answers(s admin.Status) doctor.Node {
 		PID: s.Node.PID, Ready: s.Ready, Phase: string(s.Phase), Missing: s.Missing, Version: s.Node.Version,
 		Uptime:      time.Duration(s.Node.UptimeSeconds * float64(time.Second)),
 		Connections: s.Traffic.Connections, StoreUsed: s.Storage.Used, MemoryLimit: s.Node.MemoryLimit,
-		Flush: time.Duration(s.Storage.FlushSeconds * float64(time.Second)), Problems: len(s.Problems),
+		Flush: time.Duration(s.Storage.FlushSeconds * float64(time.Second)), Problems: len(s.Problems), NeedRestart: s.NeedRestart,
 	}
 	for _, a := range s.Accounts {
 		n.Streams += len(a.Streams)
