@@ -190,7 +190,7 @@ func TestDamageCostsNoMoreThanWhatIsDamaged(t *testing.T) {
 		"in the middle, with a message that was being written": func(t *testing.T, msgs string) {
 			flip(2, 50, 100)(t, msgs)
 			first := want
-			block(t, msgs, 3, func(buf []byte, offsets []int) []byte {
+			block(t, msgs, 3, func(buf []byte, _ []int) []byte {
 				return append(buf, buf[:150]...)
 			})
 			want = first
