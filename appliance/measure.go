@@ -19,6 +19,10 @@ import (
 // MeasureDisk measures the disk that a directory is on, and keeps the result there
 // when it is a data directory. No node has to run.
 func MeasureDisk(ctx context.Context, p disk.Plan, keep bool) (disk.Measurement, error) {
+	named := p.Dir
+	if keep {
+		p.Dir = datadir.OnStore(p.Dir) // the store may be a volume of its own
+	}
 	vol, err := datadir.VolumeOf(p.Dir)
 	if err != nil {
 		return disk.Measurement{}, err
@@ -41,7 +45,7 @@ func MeasureDisk(ctx context.Context, p disk.Plan, keep bool) (disk.Measurement,
 		m.Trust = disk.Trust{Opinion: disk.Broken, Why: "it is no disk: a " + vol.FSType + " is memory"}
 	}
 	if keep {
-		err = keepMeasurement(p.Dir, m)
+		err = keepMeasurement(named, m)
 	}
 	return m, err
 }

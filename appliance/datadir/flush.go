@@ -20,9 +20,10 @@ const (
 // median of some. It takes a few milliseconds on a fast disk, and stops early on a slow
 // one.
 func (d *Dir) FlushTime() (_ time.Duration, err error) {
-	f, err := os.OpenFile(filepath.Join(d.StoreDir(), "flush.tmp"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	dir := OnStore(d.path)
+	f, err := os.OpenFile(filepath.Join(dir, "flush.tmp"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return 0, explain("measure flushes in", d.StoreDir(), err)
+		return 0, explain("measure flushes in", dir, err)
 	}
 	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
 	const longEnough = time.Second
