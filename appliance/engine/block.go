@@ -42,6 +42,7 @@ type record struct {
 // blockReader reads the records of one block.
 type blockReader struct {
 	sum hash.Hash
+	got [recordSum]byte // the latest sum
 	buf []byte
 }
 
@@ -51,7 +52,7 @@ func newBlockReader(stream string, index int, buf []byte) (*blockReader, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read a block: %w", err)
 	}
-	return &blockReader{sum, buf}, nil
+	return &blockReader{sum: sum, buf: buf}, nil
 }
 
 // at returns the record that begins at an offset; false when there is none that is
@@ -73,10 +74,10 @@ func (r *blockReader) at(offset int) (record, bool) {
 	}
 	data := rest[recordHead : size-recordSum]
 	r.sum.Reset()
-	for _, part := range [][]byte{rest[4:20], data[:subject], data[body:]} {
-		_, _ = r.sum.Write(part) // a hash takes everything
-	}
-	if !bytes.Equal(r.sum.Sum(nil), rest[size-recordSum:size]) {
+	_, _ = r.sum.Write(rest[4:20]) // a hash takes everything
+	_, _ = r.sum.Write(data[:subject])
+	_, _ = r.sum.Write(data[body:])
+	if !bytes.Equal(r.sum.Sum(r.got[:0]), rest[size-recordSum:size]) {
 		return record{}, false
 	}
 	seq := binary.LittleEndian.Uint64(rest[4:])
