@@ -123,6 +123,7 @@ func (a *Appliance) carryOut(ctx context.Context, c change, plan bootstrap.Plan,
 	a.current.Store(c.cfg)
 	if out.revision != 0 && ctx.Err() == nil {
 		rev.Objects, rev.Summary = out.report.Settled(c.topology.Objects()), out.report.Summary()
+		rev.Unchanged = out.report.Unchanged()
 		if err := a.revisions().Finish(ctx, rev); err != nil {
 			return out, err
 		}

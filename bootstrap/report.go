@@ -91,6 +91,13 @@ func (r Report) Retry() bool {
 	})
 }
 
+// Unchanged is true when nothing was done, and nothing tried that may have been.
+func (r Report) Unchanged() bool {
+	return !slices.ContainsFunc(r.Results, func(res Result) bool {
+		return res.Action.Op.Changes() && res.Outcome != Skipped
+	})
+}
+
 // Done counts in words what was done and what failed; "" when there was nothing.
 func (r Report) Done() string {
 	parts := r.counts(Create, "created")

@@ -35,6 +35,9 @@ type Revision struct {
 	Rollback bool `json:"rollback,omitempty"`
 	// Done is false when it was begun and not finished.
 	Done bool `json:"done"`
+	// Unchanged is true when all that it asked for was held back, or was there
+	// already: going back from it undoes nothing.
+	Unchanged bool `json:"unchanged,omitempty"`
 	// Summary says in words what was done.
 	Summary string `json:"summary,omitempty"`
 }
@@ -60,15 +63,20 @@ func (h History) Pending() (Revision, bool) {
 }
 
 // Stale reports whether a configuration was applied before and another one
-// since: applying it would undo the newer one. old is when it last was. What was
-// only begun counts on both sides, for nobody knows how far it came. Going back on
-// purpose makes a new revision with the old digest, which is then the latest.
+// since: applying it would undo the newer one. old is when it last was, latest what
+// it would undo. What was only begun counts on both sides, for nobody knows how far
+// it came; what changed nothing does not count. Going back on purpose makes a new
+// revision with the old digest, which is then the latest.
 func (h History) Stale(digest string) (old, latest Revision, stale bool) {
-	latest, ok := h.Latest()
-	if !ok || latest.Digest == digest {
+	last := len(h) - 1
+	for last >= 0 && h[last].Unchanged && h[last].Digest != digest {
+		last--
+	}
+	if last < 0 || h[last].Digest == digest {
 		return Revision{}, Revision{}, false
 	}
-	for i := len(h) - 2; i >= 0; i-- {
+	latest = h[last]
+	for i := last - 1; i >= 0; i-- {
 		if h[i].Digest == digest {
 			return h[i], latest, true
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,15 +15,13 @@ import (
 	"github.com/holdfast-mq/holdfast/bootstrap"
 )
 
-// revisions makes a history of digests; those with a ? were not finished.
+// revisions makes a history of digests; those with a ? were not finished, those with
+// a = changed nothing.
 func revisions(digests ...string) bootstrap.History {
 	var h bootstrap.History
 	for i, d := range digests {
-		done := d[len(d)-1] != '?'
-		if !done {
-			d = d[:len(d)-1]
-		}
-		h = append(h, bootstrap.Revision{ID: uint64(i + 1), Digest: d, Done: done})
+		name := strings.TrimRight(d, "?=")
+		h = append(h, bootstrap.Revision{ID: uint64(i + 1), Digest: name, Done: name+"?" != d, Unchanged: name+"=" == d})
 	}
 	return h
 }
@@ -43,6 +42,13 @@ func TestStaleIsWhatWasAppliedBeforeAndReplacedSince(t *testing.T) {
 		{[]string{"a", "b", "a"}, "b", 2, 3},
 		{[]string{"a", "b", "a", "c"}, "a", 3, 4},
 		{[]string{"a", "b?"}, "a", 1, 2}, // b may have come far
+		{[]string{"a", "b="}, "a", 0, 0}, // all of b was held back: there is nothing to undo
+		{[]string{"a", "b="}, "b", 0, 0},
+		{[]string{"a", "b=", "c="}, "a", 0, 0},
+		{[]string{"a", "b=", "c="}, "b", 0, 0},
+		{[]string{"a", "b", "c="}, "a", 1, 2}, // c did nothing, b did
+		{[]string{"a", "b=", "c"}, "a", 1, 3},
+		{[]string{"b=", "c"}, "b", 1, 2},
 		{[]string{"a", "b?"}, "b", 0, 0},
 		{[]string{"a?", "b"}, "a", 1, 2},
 		{[]string{"a", "a"}, "a", 0, 0},

@@ -72,7 +72,7 @@ func (c *Client) Revisions(account string, replicas int) Revisions {
 // returns an OvertakenError when the latest revision is not rev.After any more.
 // After another error nothing may be applied; it may have been recorded all the
 // same, and Begin with the very same rev, its Time above all, then goes on with
-// that. rev.ID and rev.Done are not looked at.
+// that. rev.ID, rev.Done and rev.Unchanged are not looked at.
 func (r Revisions) Begin(ctx context.Context, rev bootstrap.Revision) (uint64, error) {
 	id, err := r.begin(ctx, rev)
 	if err == nil {
@@ -90,7 +90,7 @@ func (r Revisions) begin(ctx context.Context, rev bootstrap.Revision) (uint64, e
 		return 0, err
 	}
 	objects := rev.Objects
-	rev.ID, rev.Objects, rev.Done = 0, nil, false
+	rev.ID, rev.Objects, rev.Done, rev.Unchanged = 0, nil, false, false
 	record, err := json.Marshal(rev)
 	if err != nil {
 		return 0, fmt.Errorf("encode: %w", err)
@@ -128,11 +128,12 @@ func (r Revisions) faster(ctx context.Context, record []byte) (uint64, error) {
 
 // revisionEnd is the record of a revision's end.
 type revisionEnd struct {
-	Summary string `json:"summary,omitempty"`
+	Summary   string `json:"summary,omitempty"`
+	Unchanged bool   `json:"unchanged,omitempty"`
 }
 
 // Finish records that the revision rev.ID was applied to its end, with its
-// Summary, and with the Objects that are now as declared in place of those it
+// Summary, whether it left all Unchanged, and with the Objects that are now as declared in place of those it
 // began with. It can be repeated: the first record counts. What older revisions
 // declared is forgotten then.
 func (r Revisions) Finish(ctx context.Context, rev bootstrap.Revision) error {
@@ -151,7 +152,7 @@ func (r Revisions) finish(ctx context.Context, rev bootstrap.Revision) error {
 	if err != nil {
 		return err
 	}
-	record, err := json.Marshal(revisionEnd{Summary: rev.Summary})
+	record, err := json.Marshal(revisionEnd{Summary: rev.Summary, Unchanged: rev.Unchanged})
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}

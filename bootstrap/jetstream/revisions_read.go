@@ -121,7 +121,7 @@ func (b *revisionBook) history() bootstrap.History {
 	for i := range b.begun {
 		rev := &b.begun[i]
 		if d, ok := b.done[rev.ID]; ok {
-			rev.Done, rev.Summary = true, d.Summary
+			rev.Done, rev.Summary, rev.Unchanged = true, d.Summary, d.Unchanged
 		}
 		if s := b.sets[rev.ID]; s != nil {
 			rev.Objects = s.objects()

@@ -399,3 +399,24 @@ func TestProcessTriedStaleFileSaysNothingOfTheNodesOwn(t *testing.T) {
 	}
 	n.stop()
 }
+
+// TestProcessUndoingWhatWasHeldBackIsNotStale takes an edit back that changed nothing.
+func TestProcessUndoingWhatWasHeldBackIsNotStale(t *testing.T) {
+	t.Parallel()
+	n := changing(t).start()
+	n.reload(strings.Replace(before, "max_msgs: 100", "max_msgs: 3", 1))
+	if a := n.plan(exitNotReady, "holdfast.yaml"); a.Plan.Count(bootstrap.Drop) != 1 {
+		t.Fatalf("got this plan, want the smaller limit held back\n%s", a.Plan)
+	}
+	n.reload(before)
+	if a := n.plan(exitOK, "holdfast.yaml"); a.Stale != nil {
+		t.Errorf("got the file older than revision %d, which did nothing", a.Stale.ID)
+	}
+	// What did something is undone by a flag only.
+	n.reload(strings.Replace(before, "description: old", "description: newer", 1))
+	n.configure(before)
+	n.signal(syscall.SIGHUP)
+	n.logged("was applied since")
+	checkMessages(t, n, map[string]int{"LESS": 10})
+	n.stop()
+}
