@@ -294,7 +294,7 @@ func TestMendingIsGoneOnWith(t *testing.T) {
 				if err := os.CopyFS(mended, os.DirFS(msgs)); err != nil {
 					t.Fatal(err)
 				}
-				if found, err := mendBlocks(store, key, Names{}, time.Now()); err != nil || len(found) != 2 {
+				if found, err := mendOne(store, key, Names{}); err != nil || len(found) != 2 {
 					t.Fatalf("got %+v, %v, want two blocks mended", found, err)
 				}
 				if err := written(msgs, mended); err != nil {
@@ -409,7 +409,7 @@ func TestBlocksOfAnOrdinaryLifeAreNotDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := treeOf(t, msgs)
-			found, err := mendBlocks(store, key, r.names(), time.Now())
+			found, err := mendOne(store, key, r.names())
 			if err != nil || len(found) > 0 {
 				t.Errorf("%s: got %+v, %v, want no damage", key.stream, found, err)
 			}
@@ -421,10 +421,19 @@ func TestBlocksOfAnOrdinaryLifeAreNotDamaged(t *testing.T) {
 				if err := os.Truncate(last, 0); err != nil {
 					t.Fatal(err)
 				}
-				if found, err := mendBlocks(store, key, r.names(), time.Now()); err != nil || len(found) > 0 {
+				if found, err := mendOne(store, key, r.names()); err != nil || len(found) > 0 {
 					t.Errorf("got %+v, %v, want nothing said of what can't be seen", found, err)
 				}
 			}
 		}
 	}
+}
+
+// mendOne mends the blocks of one stream.
+func mendOne(store string, key streamKey, names Names) ([]Damage, error) {
+	m := newMending(store, key, names, time.Now())
+	if _, err := m.find(); err != nil {
+		return nil, err
+	}
+	return m.mendBlocks()
 }

@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -22,11 +25,53 @@ type mended struct {
 	damaged               []Damage
 }
 
+// checking is how far the look at the blocks is, in bytes.
+type checking struct{ total, done atomic.Int64 }
+
+// mostAtOnce bounds how many streams are looked at at once: each has a block or two in
+// memory.
+const mostAtOnce = 8
+
 // mend looks at the metadata and the blocks of every stream and its consumers before
-// the server does.
-func mend(storeDir string, names Names) (mended, error) {
+// the server does, several streams at once.
+func mend(storeDir string, names Names, c *checking) (mended, error) {
 	now := time.Now()
-	var m mended
+	keys := storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir))
+	streams := make([]mending, len(keys))
+	for i, key := range keys {
+		streams[i] = newMending(storeDir, key, names, now)
+		streams[i].check = c
+		size, err := streams[i].find()
+		if err != nil {
+			return mended{}, err
+		}
+		c.total.Add(size) // before the first is looked at: it is to be known how much there is
+	}
+	found, errs := make([]mended, len(keys)), make([]error, len(keys))
+	var next atomic.Int64
+	var working sync.WaitGroup
+	for range min(len(keys), max(2, runtime.GOMAXPROCS(0)), mostAtOnce) {
+		working.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(keys); i = next.Add(1) - 1 {
+				found[i], errs[i] = streams[i].mendAll()
+			}
+		})
+	}
+	working.Wait()
+	var all mended
+	for _, m := range found {
+		all.restored = append(all.restored, m.restored...)
+		all.startedOver = append(all.startedOver, m.startedOver...)
+		all.damaged = append(all.damaged, m.damaged...)
+	}
+	slices.Sort(all.restored)
+	slices.Sort(all.startedOver)
+	return all, errors.Join(errs...)
+}
+
+// mendAll mends the metadata of a stream, its blocks, and its consumers.
+func (m *mending) mendAll() (mended, error) {
+	var found mended
 	var errs []error
 	note := func(list *[]string, label string, fixed bool, err error) {
 		if fixed {
@@ -34,32 +79,25 @@ func mend(storeDir string, names Names) (mended, error) {
 		}
 		errs = append(errs, err)
 	}
-	root := filepath.Join(storeDir, server.JetStreamStoreDir)
-	for _, key := range storedStreams(root) {
-		dir := filepath.Join(root, key.account, "streams", key.stream)
-		label := names.name(key.account) + "/" + key.stream
-		fixed, err := restoreChecksum(dir, key.stream, key.stream)
-		note(&m.restored, label, fixed, err)
+	name, label := m.key.stream, m.account+"/"+m.key.stream
+	fixed, err := restoreChecksum(m.dir, name, name)
+	note(&found.restored, label, fixed, err)
 
-		damaged, err := mendBlocks(storeDir, key, names, now)
-		m.damaged = append(m.damaged, damaged...)
+	found.damaged, err = m.mendBlocks()
+	errs = append(errs, err)
+
+	consumers, err := os.ReadDir(filepath.Join(m.dir, "obs"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
-
-		consumers, err := os.ReadDir(filepath.Join(dir, "obs"))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-		for _, c := range consumers {
-			own, label := filepath.Join(dir, "obs", c.Name()), label+"/"+c.Name()
-			fixed, err := restoreChecksum(own, c.Name(), key.stream+"/"+c.Name())
-			note(&m.restored, label, fixed, err)
-			fixed, err = setAsideDamagedPosition(own)
-			note(&m.startedOver, label, fixed, err)
-		}
 	}
-	slices.Sort(m.restored)
-	slices.Sort(m.startedOver)
-	return m, errors.Join(errs...)
+	for _, c := range consumers {
+		own, label := filepath.Join(m.dir, "obs", c.Name()), label+"/"+c.Name()
+		fixed, err := restoreChecksum(own, c.Name(), name+"/"+c.Name())
+		note(&found.restored, label, fixed, err)
+		fixed, err = setAsideDamagedPosition(own)
+		note(&found.startedOver, label, fixed, err)
+	}
+	return found, errors.Join(errs...)
 }
 
 // storedStreams finds ACCOUNT/streams/STREAM. A directory that can't be read counts

@@ -24,43 +24,72 @@ const (
 	indexName   = "index.db"
 )
 
+// mending is a stream, block after block.
+type mending struct {
+	storeDir, dir string
+	key           streamKey
+	account       string // its name
+	blocks        []int  // numbers, in order; none when the server will not read them
+	now           time.Time
+	check         *checking
+
+	last, known uint64 // sequences of the blocks read so far, see scanned
+	hidden      bool   // a block is compressed: what is in it is not known
+}
+
+func newMending(storeDir string, key streamKey, names Names, now time.Time) mending {
+	return mending{
+		storeDir: storeDir, dir: filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream),
+		key: key, account: names.name(key.account), now: now, check: &checking{},
+	}
+}
+
+// find finds the blocks that are to be looked at, and returns how much is in them. A
+// stream whose index is newer than its blocks is left alone: the server does not read
+// them.
+func (m *mending) find() (size int64, err error) {
+	if m.blocks, size, err = staleBlocks(filepath.Join(m.dir, messagesDir)); err != nil {
+		return 0, m.failed(err)
+	}
+	if _, err := os.Stat(filepath.Join(m.dir, server.JetStreamMetaFileKey)); err == nil {
+		m.blocks, size = nil, 0 // encrypted: nothing can be seen from outside
+	}
+	return size, nil
+}
+
+func (m *mending) failed(err error) error {
+	return fmt.Errorf("mend stream %s/%s in %s: %w", m.account, m.key.stream, m.dir, err)
+}
+
 // mendBlocks looks for damage in the blocks of a stream before the server does: at the
 // first record that is not whole the server cuts a block off, and with it every message
-// behind. Here only the broken record goes, and the block as it was is kept. A stream
-// whose index is newer than its blocks is left alone: the server does not read them.
-func mendBlocks(storeDir string, key streamKey, names Names, now time.Time) ([]Damage, error) {
-	dir := filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
-	blocks, err := staleBlocks(filepath.Join(dir, messagesDir))
-	if err != nil || len(blocks) == 0 {
-		return nil, err
+// behind. Here only the broken record goes, and the block as it was is kept.
+func (m *mending) mendBlocks() ([]Damage, error) {
+	if len(m.blocks) == 0 {
+		return nil, nil
 	}
-	if _, err := os.Stat(filepath.Join(dir, server.JetStreamMetaFileKey)); err == nil {
-		return nil, nil // encrypted: nothing can be seen from outside
-	}
-	m := mending{storeDir: storeDir, dir: dir, key: key, account: names.name(key.account), blocks: blocks, now: now}
 	found, err := m.run()
 	if err != nil {
-		return nil, fmt.Errorf("mend stream %s/%s in %s: %w", m.account, key.stream, dir, err)
+		return nil, m.failed(err)
 	}
 	return found, nil
 }
 
-// staleBlocks are the numbers of the blocks, when the index is older than one of them
-// or gone.
-func staleBlocks(dir string) ([]int, error) {
+// staleBlocks are the numbers of the blocks, and their bytes, when the index is older
+// than one of them or gone.
+func staleBlocks(dir string) (blocks []int, size int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var indexed time.Time
 	if info, err := os.Stat(filepath.Join(dir, indexName)); err == nil {
 		indexed = info.ModTime()
 	}
 	stale := false
-	var blocks []int
 	for _, e := range entries {
 		number, ok := strings.CutSuffix(e.Name(), blockSuffix)
 		n, err := strconv.Atoi(number)
@@ -68,27 +97,16 @@ func staleBlocks(dir string) ([]int, error) {
 			continue
 		}
 		blocks = append(blocks, n)
-		if info, err := e.Info(); err == nil && !info.ModTime().Before(indexed) {
-			stale = true
+		if info, err := e.Info(); err == nil {
+			size += info.Size()
+			stale = stale || !info.ModTime().Before(indexed)
 		}
 	}
 	if !stale {
-		return nil, nil
+		return nil, 0, nil
 	}
 	slices.Sort(blocks)
-	return blocks, nil
-}
-
-// mending is a stream, block after block.
-type mending struct {
-	storeDir, dir string
-	key           streamKey
-	account       string // its name
-	blocks        []int  // numbers, in order
-	now           time.Time
-
-	last, known uint64 // sequences of the blocks read so far, see scanned
-	hidden      bool   // a block is compressed: what is in it is not known
+	return blocks, size, nil
 }
 
 // repair is what is to be done about a block.
@@ -114,14 +132,23 @@ func (m *mending) read(index int) (*blockReader, error) {
 // run finds out everything before it changes anything.
 func (m *mending) run() ([]Damage, error) {
 	var repairs []repair
+	ahead := readAhead(m.blocks, m.path)
+	defer ahead.stop()
 	for i := range m.blocks {
-		r, err := m.look(i)
+		buf, err := ahead.next()
 		if err != nil {
 			return nil, err
 		}
+		r, err := m.look(i, buf)
+		if err != nil {
+			return nil, err
+		}
+		m.check.done.Add(int64(len(buf)))
 		if r != nil {
 			repairs = append(repairs, *r)
+			buf = nil // it is part of the repair
 		}
+		ahead.giveBack(buf)
 	}
 	index := filepath.Join(m.dir, messagesDir, indexName)
 	end, indexed := indexedEnd(index, m.key.stream)
@@ -190,8 +217,8 @@ func (m *mending) mendLast(last int, repairs []repair, end uint64) error {
 
 // look returns what is damaged in a block; nil when nothing is, or only the end of a
 // message that was being written, which nobody was told is stored.
-func (m *mending) look(i int) (*repair, error) {
-	r, err := m.read(m.blocks[i])
+func (m *mending) look(i int, buf []byte) (*repair, error) {
+	r, err := newBlockReader(m.key.stream, m.blocks[i], buf)
 	if err != nil {
 		return nil, err
 	}

@@ -29,9 +29,12 @@ const (
 type Progress struct {
 	Phase Phase
 	// Streams and bytes found on disk before the start, and how much of that is
-	// back. The bytes of a stream count when all of it is.
+	// back. The bytes of a stream count when all of it is, and on Linux as they are read.
 	StreamsTotal, StreamsDone int
 	BytesTotal, BytesDone     int64
+	// BytesToCheck are in the blocks that are looked at for damage before the server
+	// reads any, and BytesChecked what has been looked at.
+	BytesToCheck, BytesChecked int64
 	// Current is a stream that is being recovered, as account/stream.
 	Current string
 	// Unrecovered are the streams that were on disk and did not come back, known
@@ -45,6 +48,9 @@ type Progress struct {
 	// Damaged are blocks that this start found damaged, and mended.
 	Damaged []Damage
 }
+
+// Checking reports whether blocks are being looked at for damage.
+func (p Progress) Checking() bool { return p.BytesChecked < p.BytesToCheck }
 
 // Progress returns how far the recovery is. It may be called at any time.
 func (e *Engine) Progress() Progress { return e.recovery.progress() }
@@ -64,27 +70,40 @@ type recovery struct {
 	// restoring is closed when the restore of the first stream begins.
 	restoring chan struct{}
 	first     sync.Once
+	// read is how many bytes this process has read; 0 where that is not known.
+	read  func() int64
+	check checking
 
-	mu    sync.Mutex
-	phase Phase
-	sizes map[streamKey]int64 // what is on disk
-	done  map[streamKey]bool
-	open  []streamKey // begun and not ended, oldest first
+	mu         sync.Mutex
+	phase      Phase
+	sizes      map[streamKey]int64 // what is on disk
+	done       map[streamKey]bool
+	open       []streamKey // begun and not ended, oldest first
+	readBefore int64       // before the server read anything; -1: it does not yet
 
 	mended mended
 }
 
 func newRecovery(names Names) *recovery {
-	return &recovery{names: names, restoring: make(chan struct{}), phase: PhaseNew, done: make(map[streamKey]bool)}
+	return &recovery{
+		names: names, restoring: make(chan struct{}), phase: PhaseNew, done: make(map[streamKey]bool), read: bytesRead, readBefore: -1,
+	}
 }
 
 // begin counts what is on disk below the server's store.
-func (r *recovery) begin(storeDir string, m mended) {
+func (r *recovery) begin(storeDir string) {
 	sizes := streamSizes(filepath.Join(storeDir, server.JetStreamStoreDir))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sizes, r.mended = sizes, m
+	r.sizes = sizes
 	r.phase = PhaseRecovering
+}
+
+// checked takes what was found by looking at the blocks; the server reads them next.
+func (r *recovery) checked(m mended) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mended, r.readBefore = m, r.read()
 }
 
 // enter moves to a phase; a failed engine stays failed while it is stopped.
@@ -142,6 +161,7 @@ func (r *recovery) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.mended.restored, StartedOver: r.mended.startedOver, Damaged: r.mended.damaged}
+	p.BytesChecked, p.BytesToCheck = r.check.done.Load(), r.check.total.Load()
 	for k, size := range r.sizes {
 		p.BytesTotal += size
 		switch {
@@ -151,6 +171,10 @@ func (r *recovery) progress() Progress {
 		case r.phase == PhaseRunning:
 			p.Unrecovered = append(p.Unrecovered, r.label(k))
 		}
+	}
+	if r.phase == PhaseRecovering && r.readBefore >= 0 {
+		// A large stream would show nothing for minutes, and then all at once.
+		p.BytesDone = max(p.BytesDone, min(r.read()-r.readBefore, p.BytesTotal))
 	}
 	slices.Sort(p.Unrecovered)
 	if r.phase == PhaseRecovering && len(r.open) > 0 {

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -69,7 +70,9 @@ func TestProgressShowsTheStreamThatIsBeingRecovered(t *testing.T) {
 	if got := r.progress().Phase; got != PhaseNew {
 		t.Errorf("got phase %s, want %s", got, PhaseNew)
 	}
-	r.begin(dir, mended{})
+	r.read = func() int64 { return 0 }
+	r.begin(dir)
+	r.checked(mended{})
 	r.notice(formatRestoreBegins, []any{"ACC", "A"})
 	r.notice(formatRestoreBegins, []any{"ACC", "B"})
 	r.notice(formatRestoreEnds, []any{"1", "ACC", "A", "1s"})
@@ -85,6 +88,75 @@ func TestProgressShowsTheStreamThatIsBeingRecovered(t *testing.T) {
 	r.notice(formatRestoreEnds, []any{"1", "ACC", "B", "1s"})
 	if got, want := r.progress().Unrecovered, []string{"shop/B"}; !slices.Equal(got, want) {
 		t.Errorf("got unrecovered %v, want %v", got, want)
+	}
+}
+
+// TestWhatACrashLeftIsCheckedAndCounted takes the indexes away, which is what a crash
+// makes of them.
+func TestWhatACrashLeftIsCheckedAndCounted(t *testing.T) {
+	r := newRealm(t, "shop", "lab")
+	s := r.settings(t)
+	e := started(t, r, s, nil)
+	fill(t, r, e, "shop", 12, 20)
+	fill(t, r, e, "lab", 1, 5)
+	if err := e.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	// Block and index may be written within one tick of the clock, which is no matter here.
+	settled := func(account string) (indexes []string) {
+		t.Helper()
+		indexes, err := filepath.Glob(filepath.Join(s.StoreDir, "jetstream", r.public(t, account), "streams", "*", messagesDir, indexName))
+		later := time.Now().Add(time.Hour)
+		for _, index := range indexes {
+			err = errors.Join(err, os.Chtimes(index, later, later))
+		}
+		if err != nil || len(indexes) == 0 {
+			t.Fatalf("got %d indexes, %v, want one for each stream", len(indexes), err)
+		}
+		return indexes
+	}
+	settled("shop")
+	settled("lab")
+	e = started(t, r, s, nil)
+	if p := e.Progress(); p.BytesToCheck != 0 || p.Checking() {
+		t.Errorf("got %+v after a clean stop, want nothing to check", p)
+	}
+	if err := e.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	indexes := settled("shop")
+	settled("lab")
+	for _, index := range indexes {
+		if err := os.Remove(index); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e = started(t, r, s, nil)
+	p := e.Progress()
+	if p.BytesToCheck < 12*20*100 || p.BytesToCheck >= p.BytesTotal || p.BytesChecked != p.BytesToCheck || p.Checking() {
+		t.Errorf("got %+v, want the streams of one account checked", p)
+	}
+	if p.StreamsDone != 13 || len(p.Damaged) > 0 {
+		t.Errorf("got %+v, want all streams and no damage", p)
+	}
+}
+
+func TestProgressOfALargeStreamIsWhatWasRead(t *testing.T) {
+	read := int64(5000)
+	r := newRecovery(Names{})
+	r.read = func() int64 { return read }
+	r.sizes = map[streamKey]int64{{"A", "LARGE"}: 1000}
+	r.phase = PhaseRecovering
+	read = 5500
+	if got := r.progress().BytesDone; got != 0 {
+		t.Errorf("got %d bytes before the server reads, want none", got)
+	}
+	r.checked(mended{})
+	for _, c := range [][2]int64{{5500, 0}, {5900, 400}, {9000, 1000}} {
+		read = c[0]
+		if got := r.progress().BytesDone; got != c[1] {
+			t.Errorf("got %d bytes done after %d were read, want %d", got, read-5500, c[1])
+		}
 	}
 }
 

@@ -37,12 +37,13 @@ func (e *Engine) run(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start the engine: %w", context.Cause(ctx))
 	}
-	m, err := mend(e.settings.StoreDir, e.log.names)
+	e.recovery.begin(e.settings.StoreDir)
+	m, err := mend(e.settings.StoreDir, e.log.names, &e.recovery.check)
 	if err != nil {
 		return diag.Fail(diag.CodeEngine, fmt.Errorf("mend the metadata in %s: %w", e.settings.StoreDir, err),
 			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
 	}
-	e.recovery.begin(e.settings.StoreDir, m)
+	e.recovery.checked(m)
 	return e.collect(func() error { return e.recover(ctx) })
 }
 
@@ -73,6 +74,7 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err := e.unstageEarlier(); err != nil {
 		return diag.Fail(diag.CodeEngine, fmt.Errorf("remove what was staged before the start: %w", err), engineHint)
 	}
+	e.rememberJetStream()
 	return nil
 }
 
