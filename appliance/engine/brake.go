@@ -21,6 +21,7 @@ import (
 // The accounts are given by their JWTs: those that the server keeps are on the disk,
 // which may not be readable.
 func (e *Engine) Brake(on bool, tokens []string) error {
+	e.log.braked.Store(on)
 	for _, token := range tokens {
 		if err := e.brake(on, token); err != nil {
 			return err

@@ -4,6 +4,8 @@ package engine
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +23,8 @@ func TestBrakeStopsPublishersAndNobodyElse(t *testing.T) {
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: 1 << 20, DiskStorage: 1 << 24, Streams: 9, Consumer: 7, MaxAckPending: 99}
 	}
 	s.Preload[r.public(t, "shop")] = r.account(t, "shop", limited)
-	e := started(t, r, s, nil)
+	h := &logged{}
+	e := started(t, r, s, h)
 	js, err := jetstream.New(connect(t, r, e, "shop"))
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +99,13 @@ func TestBrakeStopsPublishersAndNobodyElse(t *testing.T) {
 		t.Errorf("into a purged stream: got %v, want error %d", err, full)
 	}
 
+	// Whoever set the brake has said so.
+	if i := slices.IndexFunc(h.all(), func(l string) bool { return strings.HasPrefix(l, "WARN") && strings.Contains(l, "limits exceeded") }); i >= 0 {
+		t.Errorf("got %q in the log while the brake is on, want nothing of refused publishers", h.all()[i])
+	}
+	if !slices.ContainsFunc(h.all(), func(l string) bool { return strings.HasPrefix(l, "DEBUG") && strings.Contains(l, "limits exceeded") }) {
+		t.Error("got nothing of refused publishers at DEBUG: the server says it in other words")
+	}
 	if err := e.Brake(false, accounts); err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,9 @@ type Engine struct {
 	begun    atomic.Bool
 	stopping atomic.Bool
 
+	// jetStream is what JetStream ran with last; nil before it did.
+	jetStream atomic.Pointer[server.JetStreamConfig]
+
 	stagingMu sync.Mutex
 	staging   string // directory in memory for batches; "" before it is needed
 
@@ -60,6 +63,11 @@ func New(s Settings, names Names, log *slog.Logger) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	return build(s, opts, names, log)
+}
+
+// build makes an engine with options that are made from the settings.
+func build(s Settings, opts *server.Options, names Names, log *slog.Logger) (*Engine, error) {
 	srv, err := server.NewServer(opts)
 	if err != nil {
 		opts.AccountResolver.Close()

@@ -121,11 +121,21 @@ func (e *Engine) Stats() (Stats, error) {
 	return s, nil
 }
 
+// WriteErrors counts the streams that the server has given up since the start because
+// they could not be written; once more after each Reopen.
+func (e *Engine) WriteErrors() uint64 { return e.log.writeErrors.Load() }
+
 // Stuck are the streams that could not be written once and take nothing any more, as
 // account/stream. Reopen ends that.
 func (e *Engine) Stuck() []string {
 	if e.recovery.at() != PhaseRunning {
 		return nil
+	}
+	if !e.server.JetStreamEnabled() {
+		if e.server.JetStreamConfig() != nil {
+			return nil // it is still closing its streams
+		}
+		return []string{allStreams}
 	}
 	var out []string
 	for _, h := range e.server.Healthz(&server.HealthzOptions{Details: true}).Errors {
@@ -136,6 +146,11 @@ func (e *Engine) Stuck() []string {
 	return out
 }
 
-// writeError is in the server's text of a stream with one; that it is, is pinned by a
-// test with a full volume.
-const writeError = " write error: "
+const (
+	// writeError is in the server's text of a stream with one; that it is, is pinned by a
+	// test with a full volume.
+	writeError = " write error: "
+	// allStreams is what is stuck when the server has switched JetStream off: it does so
+	// when it is not allowed to write, and in a cluster when a volume is full.
+	allStreams = "all"
+)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,10 @@ type serverLog struct {
 	refused  func(format string, args []any) bool
 	fatalf   func(format string, args ...any)
 	limit    *repeats
+
+	// braked is true while publishers are refused on purpose.
+	braked      atomic.Bool
+	writeErrors atomic.Uint64
 }
 
 func newServerLog(log *slog.Logger, names Names, r *recovery, refused func(string, []any) bool, fatalf func(string, ...any)) *serverLog {
@@ -42,6 +47,9 @@ func (l *serverLog) Noticef(format string, args ...any) {
 
 // Errorf leaves out what refusals count: they have a log line of their own.
 func (l *serverLog) Errorf(format string, args ...any) {
+	if strings.Contains(format, textWriteError) {
+		l.writeErrors.Add(1)
+	}
 	switch {
 	case l.refused(format, args):
 	case unfinished(format, args):
@@ -67,9 +75,33 @@ func unfinished(format string, args []any) bool {
 	return ok && errors.Is(err, fs.ErrNotExist)
 }
 
-func (l *serverLog) Warnf(format string, args ...any) { l.write(slog.LevelWarn, format, args) }
-func (l *serverLog) Debugf(string, ...any)            {}
-func (l *serverLog) Tracef(string, ...any)            {}
+// textWriteError is in the format of what the server says when it gives a stream or a
+// consumer up that it could not write; once for each. It is pinned by tests with a full
+// volume.
+const textWriteError = " critical write error: "
+
+// Warnf leaves the refused publishers out while the brake is on: whoever set it has said
+// so, and they may be refused for days.
+func (l *serverLog) Warnf(format string, args ...any) {
+	level := slog.LevelWarn
+	if l.braked.Load() && overLimit(format, args) {
+		level = slog.LevelDebug
+	}
+	l.write(level, format, args)
+}
+
+// overLimit reports whether a warning is of a publisher beyond the account's limit. The
+// server's rate limit makes one text of it.
+func overLimit(format string, args []any) bool {
+	if format != "%s" || len(args) != 1 {
+		return false
+	}
+	text, _ := args[0].(string)
+	return strings.Contains(text, " resource limits exceeded for account: ") || strings.HasPrefix(text, "JetStream account limits exceeded for ")
+}
+
+func (l *serverLog) Debugf(string, ...any) {}
+func (l *serverLog) Tracef(string, ...any) {}
 
 // Fatalf records and logs nothing: the error is returned to somebody who prints
 // it.

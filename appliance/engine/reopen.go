@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -13,9 +14,10 @@ import (
 // connections of clients go on. A stream that could not be written once, for the
 // volume was full or the disk failed, takes nothing any more until then, whatever the
 // disk can do meanwhile. It takes as long as a recovery; requests that come meanwhile
-// find nobody, and stock clients ask again.
+// find nobody, and stock clients ask again. It also switches JetStream on again where
+// the server has switched it off after such an error.
 func (e *Engine) Reopen() error {
-	cfg := e.server.JetStreamConfig()
+	cfg := cmp.Or(e.server.JetStreamConfig(), e.jetStream.Load())
 	if cfg == nil || e.stopping.Load() {
 		return notReady(errors.New("JetStream is not running"))
 	}
@@ -35,6 +37,15 @@ func (e *Engine) Reopen() error {
 			return diag.Fail(diag.CodeEngine, fmt.Errorf("read the streams again: %w", err),
 				"look at the disk that the data directory is on; restart Holdfast when it can be written")
 		}
+		e.rememberJetStream()
 		return nil
 	})
+}
+
+// rememberJetStream keeps what JetStream runs with: the server forgets it when it
+// switches JetStream off.
+func (e *Engine) rememberJetStream() {
+	if cfg := e.server.JetStreamConfig(); cfg != nil {
+		e.jetStream.Store(cfg)
+	}
 }
