@@ -44,11 +44,20 @@ func (a *Appliance) tendStatusLine(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-a.statusLine:
 		}
 		if line := a.StatusLine(); line != told {
 			told = line
 			a.opts.Notify.Status(line)
 		}
+	}
+}
+
+// tellStatusLine has the line in systemctl status made anew, for what can't wait.
+func (a *Appliance) tellStatusLine() {
+	select {
+	case a.statusLine <- struct{}{}:
+	default: // it is about to be
 	}
 }
 
@@ -61,10 +70,7 @@ func (a *Appliance) StatusLine() string {
 		}
 		return line
 	}
-	a.mu.Lock()
-	stopped := a.roomStatus.stopped
-	a.mu.Unlock()
-	if stopped != "" {
+	if stopped := a.publishingStopped(); stopped != "" {
 		return "publishing stopped: " + stopped
 	}
 	streams := 0

@@ -76,6 +76,8 @@ type Appliance struct {
 	// storeLimit is storage.limit in bytes.
 	storeLimit int64
 	room       room
+	probe      probe
+	statusLine chan struct{} // the line in systemctl status is to be made anew
 
 	adminListener net.Listener
 	httpListener  net.Listener
@@ -122,16 +124,17 @@ type Appliance struct {
 // socket and the HTTP listener and prepares the engine. Nothing runs before Run.
 func Open(o Options) (_ *Appliance, err error) {
 	a := &Appliance{
-		opts:      o,
-		log:       o.Log,
-		started:   time.Now(),
-		phase:     admin.PhaseStarting,
-		broken:    make(chan error, 2),
-		stopping:  make(chan struct{}),
-		published: map[string]string{},
-		told:      map[string]string{},
-		applied:   make(chan struct{}, 1),
-		scratch:   map[string][]ingest.Lane{},
+		opts:       o,
+		log:        o.Log,
+		started:    time.Now(),
+		phase:      admin.PhaseStarting,
+		broken:     make(chan error, 2),
+		stopping:   make(chan struct{}),
+		published:  map[string]string{},
+		told:       map[string]string{},
+		applied:    make(chan struct{}, 1),
+		statusLine: make(chan struct{}, 1),
+		scratch:    map[string][]ingest.Lane{},
 	}
 	if o.Watched != nil {
 		// Now, and not after a long recovery: what changes meanwhile is a change.

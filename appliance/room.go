@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// probeEvery is how often the disk is tried with a write. A disk that fails while
-	// nobody publishes is noticed by it.
-	probeEvery = 3 * time.Second
+	// stuckEvery is how often streams that could not be written are looked for while
+	// publishing goes on.
+	stuckEvery = 3 * time.Second
 	// reopenFirst and reopenLast are the pauses between tries to read streams again
 	// that could not be written.
 	reopenFirst = time.Second
@@ -30,12 +30,11 @@ const (
 // those of the goroutine that tends it, but for what a.mu guards.
 type room struct {
 	guard   disk.Guard
-	probed  time.Time
-	probe   error     // why the last probe did not work
 	looked  time.Time // when streams that could not be written were looked for
 	reopen  time.Time // when they may be read again, and how long after that
 	pause   time.Duration
 	braking bool // what the engine was told last
+	broken  bool // what the log was told last of the disk
 }
 
 // roomStatus is what others are told of the room; a.mu guards it.
@@ -53,6 +52,9 @@ func (a *Appliance) tendRoom(ctx context.Context) {
 		next := a.lookAtVolume()
 		select {
 		case <-ctx.Done():
+			// It works in the data directory, which is given back soon; one that hangs
+			// can't be ended.
+			a.probe.await(probeEvery)
 			return
 		case <-time.After(next):
 		}
@@ -64,10 +66,7 @@ func (a *Appliance) tendRoom(ctx context.Context) {
 // returns when to look again.
 func (a *Appliance) lookAtVolume() time.Duration {
 	now := time.Now()
-	if now.Sub(a.room.probed) >= probeEvery {
-		a.room.probed, a.room.probe = now, a.dir.Probe()
-	}
-	broken := a.room.probe
+	broken := a.probe.try(now, a.dir.Probe)
 	verdict := disk.Verdict{Next: time.Second}
 	var keep int64
 	vol, err := a.dir.Volume()
@@ -89,12 +88,17 @@ func (a *Appliance) lookAtVolume() time.Duration {
 	}
 	a.brake(verdict.Braked, verdict.Why, broken)
 	a.mu.Lock()
+	before := a.roomStatus
 	a.roomStatus.minFree, a.roomStatus.broken, a.roomStatus.fullIn = keep, broken, verdict.FullIn
 	a.roomStatus.stopped = ""
 	if verdict.Braked {
 		a.roomStatus.stopped = verdict.Why
 	}
+	after := a.roomStatus
 	a.mu.Unlock()
+	if (before.stopped == "") != (after.stopped == "") || (before.broken == nil) != (after.broken == nil) {
+		a.tellStatusLine()
+	}
 	return verdict.Next
 }
 
@@ -124,20 +128,24 @@ func (a *Appliance) brake(on bool, why string, broken error) {
 	if err != nil && !on {
 		return // tried again with the next look
 	}
-	if on != a.room.braking {
-		a.room.braking = on
-		a.tellBrake(on, why, broken)
-	}
+	a.tellBrake(on, why, broken)
+	a.room.braking, a.room.broken = on, broken != nil
 }
 
+// tellBrake logs what has changed: once when publishing stops and once when it goes on,
+// however long it takes and whatever the disk answers meanwhile.
 func (a *Appliance) tellBrake(on bool, why string, broken error) {
-	switch {
+	const fix = "the kernel's log says what is wrong with the disk; publishing goes on by itself when it can be written"
+	switch stopped := on && !a.room.braking; {
 	case !on:
 		a.log.Info("publishing goes on")
-	case broken != nil:
-		a.log.Error("publishing stopped: the data directory can't be written", keyErr, broken,
-			keyFix, "the kernel's log says what is wrong with the disk; publishing goes on by itself when it can be written")
-	default:
+	case stopped && broken != nil:
+		a.log.Error("publishing stopped: the data directory can't be written", keyErr, broken, keyFix, fix)
+	case broken != nil && !a.room.broken:
+		a.log.Error("the data directory can't be written", keyErr, broken, keyFix, fix)
+	case broken == nil && a.room.broken:
+		a.log.Info("the data directory can be written again")
+	case stopped:
 		a.log.Error("publishing stopped: the volume is nearly full", keyWhat, why,
 			keyFix, "free space on the volume, purge a stream, or make the volume larger; publishing goes on by itself")
 	}
@@ -157,7 +165,7 @@ func (a *Appliance) applicationTokens() []string {
 // reopen reads streams again that could not be written once, for they take nothing
 // any more by themselves. What goes wrong again is tried after longer and longer.
 func (a *Appliance) reopen(now time.Time) {
-	if !a.room.braking && now.Sub(a.room.looked) < probeEvery {
+	if !a.room.braking && now.Sub(a.room.looked) < stuckEvery {
 		return
 	}
 	a.room.looked = now
@@ -196,6 +204,20 @@ func (a *Appliance) addRoom(s *admin.Storage) {
 	if r.broken != nil {
 		s.WriteError = r.broken.Error()
 	}
+	s.WriteErrors = a.writeErrors()
+	if l := a.probe.flushes.Lately(time.Now()); l.Count > 0 {
+		s.Flushes = &admin.Latency{Count: l.Count, P50: l.P50, P99: l.P99, Max: l.Max}
+	}
+}
+
+// writeErrors counts what could not be written since the start.
+func (a *Appliance) writeErrors() uint64 { return a.probe.failed.Load() + a.engine.WriteErrors() }
+
+// publishingStopped says why nothing is stored in files now; "" while it is.
+func (a *Appliance) publishingStopped() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.roomStatus.stopped
 }
 
 // Storage is what is left of the volume, for metrics.
@@ -211,7 +233,12 @@ func (a *Appliance) Storage() metrics.Storage {
 		out.Damaged[d.Account+"/"+d.Stream]++
 	}
 	if vol, err := a.dir.Volume(); err == nil {
-		out.Total, out.Free = vol.Total, vol.Free
+		out.Total, out.Free, out.Promised = vol.Total, vol.Free, uint64(a.config().Promised(int64(vol.Total)))
+	}
+	out.Limit, out.WriteErrors = uint64(a.storeLimit), a.writeErrors()
+	out.Flushes.Count, out.Flushes.Sum, out.Flushes.UpTo = a.probe.flushes.Histogram()
+	if st, err := a.engine.Stats(); err == nil {
+		out.Used, out.Reserved = uint64(max(st.StoreUsed, 0)), uint64(max(st.StoreReserved, 0))
 	}
 	return out
 }

@@ -163,15 +163,26 @@ func (a *Appliance) startEngine(ctx context.Context) error {
 			}
 			return err
 		case <-tick.C:
-			p := a.engine.Progress()
-			a.log.Info("recovering streams", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
-				keyBytes, humanize.IBytes(uint64(p.BytesDone)), keyStream, p.Current)
-			a.opts.Notify.Extend(startExtension, recoveryLine(p))
+			a.tellProgress(a.engine.Progress())
 		}
 	}
 }
 
+// tellProgress tells the log and systemd how far a long recovery is.
+func (a *Appliance) tellProgress(p engine.Progress) {
+	if p.Checking() {
+		a.log.Info("checking stored messages", keyBytes, humanize.IBytes(uint64(p.BytesChecked)), keyTotal, humanize.IBytes(uint64(p.BytesToCheck)))
+	} else {
+		a.log.Info("recovering streams", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
+			keyBytes, humanize.IBytes(uint64(p.BytesDone)), keyStream, p.Current)
+	}
+	a.opts.Notify.Extend(startExtension, recoveryLine(p))
+}
+
 func recoveryLine(p engine.Progress) string {
+	if p.Checking() {
+		return fmt.Sprintf("checking stored messages: %s of %s", humanize.IBytes(uint64(p.BytesChecked)), humanize.IBytes(uint64(p.BytesToCheck)))
+	}
 	return fmt.Sprintf("recovering streams: %d of %d, %s of %s", p.StreamsDone, p.StreamsTotal,
 		humanize.IBytes(uint64(p.BytesDone)), humanize.IBytes(uint64(p.BytesTotal)))
 }

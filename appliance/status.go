@@ -30,13 +30,12 @@ func (a *Appliance) Missing() []string {
 	case admin.PhaseRecovering:
 		return []string{"engine: " + recoveryLine(a.engine.Progress())}
 	}
-	var out []string
+	out := a.storageMissing() // what the others may come from
 	if err := a.engine.Health(); err != nil {
 		out = append(out, "engine: "+err.Error())
 	} else if err := a.engine.JetStreamReady(); err != nil {
 		out = append(out, "jetstream: "+err.Error())
 	}
-	out = append(out, a.storageMissing()...)
 	out = append(out, a.unapplied()...)
 	if phase == admin.PhaseApplying && len(out) == 0 {
 		out = append(out, "client port: not open yet")
@@ -92,7 +91,8 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 	if phase == admin.PhaseRecovering {
 		p := a.engine.Progress()
 		s.Recovery = &admin.Recovery{StreamsDone: p.StreamsDone, StreamsTotal: p.StreamsTotal,
-			BytesDone: p.BytesDone, BytesTotal: p.BytesTotal, Current: p.Current}
+			BytesDone: p.BytesDone, BytesTotal: p.BytesTotal, Current: p.Current,
+			BytesChecked: p.BytesChecked, BytesToCheck: p.BytesToCheck}
 	}
 	if phase != admin.PhaseRunning {
 		return s, nil
@@ -123,6 +123,7 @@ func (a *Appliance) listeners() []admin.Listener {
 func (a *Appliance) addStorage(s *admin.Status) {
 	if vol, err := a.dir.Volume(); err == nil {
 		s.Storage.VolumeTotal, s.Storage.VolumeFree, s.Storage.FileSystem = int64(vol.Total), int64(vol.Free), vol.FSType
+		s.Storage.Promised = a.config().Promised(int64(vol.Total))
 	}
 	s.Storage.Limit, s.Storage.FlushSeconds = a.storeLimit, a.flush.Seconds()
 	a.addRoom(&s.Storage)

@@ -108,6 +108,7 @@ type Durability struct {
 type Storage struct {
 	Limit       int64  `json:"limit_bytes"`
 	Reserved    int64  `json:"reserved_bytes"` // by streams with a byte limit
+	Promised    int64  `json:"promised_bytes"` // what the streams of the file may take: Limit, when one has no byte limit
 	Used        int64  `json:"used_bytes"`
 	VolumeTotal int64  `json:"volume_total_bytes"`
 	VolumeFree  int64  `json:"volume_free_bytes"`
@@ -123,9 +124,23 @@ type Storage struct {
 	FullInSeconds float64 `json:"full_in_seconds,omitempty"`
 	// FlushSeconds is how long the volume took at the start to make a message durable.
 	FlushSeconds float64 `json:"flush_seconds"`
+	// Flushes are those of the last ten minutes, one every few seconds; nil when there
+	// was none.
+	Flushes *Latency `json:"flushes,omitempty"`
+	// WriteErrors counts since the start: streams that could not be written, and
+	// Holdfast's own tries that did not work.
+	WriteErrors uint64 `json:"write_errors"`
 	// MemoryUsed and MemoryLimit are those of memory streams.
 	MemoryUsed  int64 `json:"memory_used_bytes"`
 	MemoryLimit int64 `json:"memory_limit_bytes"`
+}
+
+// Latency is how long something took, in seconds.
+type Latency struct {
+	Count int     `json:"count"`
+	P50   float64 `json:"p50_seconds"`
+	P99   float64 `json:"p99_seconds"`
+	Max   float64 `json:"max_seconds"`
 }
 
 // Damage is a piece of a stream that could not be read.
@@ -143,6 +158,10 @@ type Recovery struct {
 	BytesDone    int64  `json:"bytes_done"`
 	BytesTotal   int64  `json:"bytes_total"`
 	Current      string `json:"current,omitempty"` // ACCOUNT/STREAM
+	// BytesChecked and BytesToCheck are of the blocks that are looked at for damage
+	// before anything is recovered: those that a clean stop did not leave behind.
+	BytesChecked int64 `json:"bytes_checked"`
+	BytesToCheck int64 `json:"bytes_to_check"`
 }
 
 // Traffic is what clients do.

@@ -35,8 +35,9 @@ func TestOnStoreIsOnTheVolumeOfTheStore(t *testing.T) {
 	}
 	d := &Dir{path: dir}
 	_, flush := d.FlushTime()
-	if err := errors.Join(flush, d.Probe()); err != nil {
-		t.Fatal(err)
+	took, probe := d.Probe()
+	if err := errors.Join(flush, probe); err != nil || took <= 0 {
+		t.Fatalf("got %v and %s for a write, want it to work and to take time", err, took)
 	}
 	if _, err := os.Stat(filepath.Join(account, "probe")); err != nil {
 		t.Errorf("got %v, want the volume of the store tried", err)

@@ -79,12 +79,25 @@ type GroupedAccount struct {
 // about it.
 type Storage struct {
 	Total, Free, MinFree uint64
-	Stopped, Writable    bool
+	// Used is what streams take, of Limit; Reserved what those with a byte limit may
+	// take, Promised what those of the file may.
+	Used, Limit, Reserved, Promised uint64
+	Stopped, Writable               bool
+	// Flushes are those that the node tried.
+	Flushes     Flushes
+	WriteErrors uint64 // since the start
 	// FullIn is when MinFree is reached as things go; 0 when they don't go there.
 	FullIn  time.Duration
 	Reopens int
 	// Damaged counts what was found damaged at starts, by ACCOUNT/STREAM.
 	Damaged map[string]int
+}
+
+// Flushes are how long flushes of the disk took since the start.
+type Flushes struct {
+	Count uint64
+	Sum   time.Duration
+	UpTo  map[float64]uint64 // how many took no longer, by seconds
 }
 
 // Handler serves the metrics of a node in the Prometheus text format.
@@ -179,7 +192,10 @@ func (g groups) Collect(ch chan<- prometheus.Metric) {
 type storage struct{ node Node }
 
 func (storage) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{volumeTotal, volumeFree, volumeMinFree, publishingStopped, writable, fullIn, reopens, damagedParts} {
+	for _, d := range []*prometheus.Desc{
+		volumeTotal, volumeFree, volumeMinFree, storeUsed, storeLimit, storeReserved, storePromised,
+		publishingStopped, writable, fullIn, reopens, damagedParts, flushObserved, writeErrors,
+	} {
 		ch <- d
 	}
 }
@@ -190,6 +206,10 @@ func (s storage) Collect(ch chan<- prometheus.Metric) {
 	gauge(volumeTotal, float64(v.Total))
 	gauge(volumeFree, float64(v.Free))
 	gauge(volumeMinFree, float64(v.MinFree))
+	gauge(storeUsed, float64(v.Used))
+	gauge(storeLimit, float64(v.Limit))
+	gauge(storeReserved, float64(v.Reserved))
+	gauge(storePromised, float64(v.Promised))
 	gauge(publishingStopped, oneIf(v.Stopped))
 	gauge(writable, oneIf(v.Writable))
 	if v.FullIn > 0 {
@@ -200,4 +220,6 @@ func (s storage) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(damagedParts, prometheus.GaugeValue, float64(n), account, name)
 	}
 	ch <- prometheus.MustNewConstMetric(reopens, prometheus.CounterValue, float64(v.Reopens))
+	ch <- prometheus.MustNewConstMetric(writeErrors, prometheus.CounterValue, float64(v.WriteErrors))
+	ch <- prometheus.MustNewConstHistogram(flushObserved, v.Flushes.Count, v.Flushes.Sum.Seconds(), v.Flushes.UpTo)
 }

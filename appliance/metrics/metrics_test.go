@@ -4,6 +4,8 @@ package metrics
 
 import (
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +78,15 @@ func TestMetricsFollowTheNode(t *testing.T) {
 			"holdfast_storage_publishing_stopped 0\n", "holdfast_storage_writable 1\n", "holdfast_storage_full_in_seconds 60\n",
 			"holdfast_storage_reopens_total 3\n", `holdfast_storage_damaged_blocks{account="shop",stream="ORDERS"} 2`, "# TYPE holdfast_storage_reopens_total counter",
 		}, "\x00"},
+		{node{storage: Storage{
+			Used: 10, Limit: 20, Reserved: 30, Promised: 40, WriteErrors: 5,
+			Flushes: Flushes{Count: 3, Sum: 6 * time.Millisecond, UpTo: map[float64]uint64{0.001: 1, 0.01: 3}},
+		}}, []string{
+			"holdfast_storage_used_bytes 10\n", "holdfast_storage_limit_bytes 20\n", "holdfast_storage_reserved_bytes 30\n", "holdfast_storage_promised_bytes 40\n",
+			"holdfast_storage_write_errors_total 5\n", "# TYPE holdfast_storage_write_errors_total counter",
+			"# TYPE holdfast_storage_flush_observed_seconds histogram", `holdfast_storage_flush_observed_seconds_bucket{le="0.001"} 1`,
+			"holdfast_storage_flush_observed_seconds_count 3\n", "holdfast_storage_flush_observed_seconds_sum 0.006\n",
+		}, "\x00"},
 		{node{storage: Storage{Stopped: true}}, []string{"holdfast_storage_publishing_stopped 1\n", "holdfast_storage_writable 0\n"}, "holdfast_storage_full_in_seconds "},
 	} {
 		got := scrape(c.node)
@@ -99,5 +110,32 @@ func TestMetricsTellWhatIsRunning(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("got metrics without %q, want it there", want)
 		}
+	}
+}
+
+// TestFiguresOfTheDiskAreInTheDocument keeps the names there and here equal.
+func TestFiguresOfTheDiskAreInTheDocument(t *testing.T) {
+	const prefix = "holdfast_storage_"
+	var doc string
+	for _, file := range []string{"full-disk.md", "damage.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "ops", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc += string(text)
+	}
+	n := 0
+	for line := range strings.Lines(scrape(node{storage: Storage{FullIn: 1, Damaged: map[string]int{"a/B": 1}}})) {
+		name, ok := strings.CutPrefix(line, "# TYPE "+prefix)
+		if !ok {
+			continue
+		}
+		name, _, _ = strings.Cut(name, " ")
+		if n++; !strings.Contains(doc, prefix+name) && !strings.Contains(doc, "`"+name+"`") {
+			t.Errorf("%s%s is not in docs/ops/full-disk.md", prefix, name)
+		}
+	}
+	if n < 15 {
+		t.Errorf("got %d figures, want those of the disk", n)
 	}
 }

@@ -33,6 +33,18 @@ var (
 		"What is free on the volume that the data directory is on.", nil, nil)
 	volumeMinFree = prometheus.NewDesc("holdfast_storage_min_free_bytes",
 		"Publishing stops before less than this is free on the volume.", nil, nil)
+	storeUsed = prometheus.NewDesc("holdfast_storage_used_bytes",
+		"What the streams take on the disk.", nil, nil)
+	storeLimit = prometheus.NewDesc("holdfast_storage_limit_bytes",
+		"What the streams may take on the disk together (storage.limit).", nil, nil)
+	storeReserved = prometheus.NewDesc("holdfast_storage_reserved_bytes",
+		"Sum of max_bytes of the streams on the server that have one.", nil, nil)
+	storePromised = prometheus.NewDesc("holdfast_storage_promised_bytes",
+		"What the streams of the configuration may take together: storage.limit when one of them has no max_bytes.", nil, nil)
+	flushObserved = prometheus.NewDesc("holdfast_storage_flush_observed_seconds",
+		"How long a small write and its flush took, tried every few seconds while the node works.", nil, nil)
+	writeErrors = prometheus.NewDesc("holdfast_storage_write_errors_total",
+		"Writes that failed since the start: streams that could not be written, and tries of the node itself.", nil, nil)
 	publishingStopped = prometheus.NewDesc("holdfast_storage_publishing_stopped",
 		"1 while publishers are refused (JetStream error 10002) because the volume is nearly full or can't be written.", nil, nil)
 	writable = prometheus.NewDesc("holdfast_storage_writable",

@@ -86,15 +86,12 @@ func printStatus(w io.Writer, s admin.Status) {
 		}
 		row(name, "%s", line)
 	}
-	row("Storage", "%s used, %s reserved by streams, of %s; %s free on the volume",
-		sizeText(s.Storage.Used), sizeText(s.Storage.Reserved), sizeText(s.Storage.Limit), sizeText(s.Storage.VolumeFree))
-	switch st := s.Storage; {
-	case st.WriteError != "":
-		row("", "PUBLISHING STOPPED, the data directory can't be written: %s", st.WriteError)
-	case st.PublishingStopped != "":
-		row("", "PUBLISHING STOPPED: %s; it goes on by itself when there is room", st.PublishingStopped)
-	case st.FullInSeconds > 0 && st.FullInSeconds < (30*24*time.Hour).Seconds():
-		row("", "at the present rate publishing stops in %s, when %s are left", since(st.FullInSeconds), sizeText(st.MinFree))
+	for i, line := range storageLines(s.Storage) {
+		name := ""
+		if i == 0 {
+			name = "Storage"
+		}
+		row(name, "%s", line)
 	}
 	for i, d := range s.Damage {
 		name := ""
@@ -107,7 +104,7 @@ func printStatus(w io.Writer, s admin.Status) {
 		row("", "the files as they were are in %s/quarantine; remove it when you have seen this", s.Node.DataDir)
 	}
 	if r := s.Recovery; r != nil {
-		row("Recovery", "%d of %d streams, %s of %s; now %s", r.StreamsDone, r.StreamsTotal, sizeText(r.BytesDone), sizeText(r.BytesTotal), r.Current)
+		row("Recovery", "%s", recoveryText(*r))
 	}
 	row("Clients", "%d connected, %s messages in, %s out", s.Traffic.Connections, humanize.Comma(s.Traffic.InMsgs), humanize.Comma(s.Traffic.OutMsgs))
 	t.Flush()

@@ -29,8 +29,11 @@ func madeUp() admin.Status {
 			{Name: "admin", Address: "/run/holdfast/admin.sock", Open: true},
 		},
 		Durability: admin.Durability{Mode: "strict"},
-		Storage:    admin.Storage{Limit: 8 << 30, Reserved: 2 << 30, Used: 300 << 20, VolumeTotal: 10 << 30, VolumeFree: 9 << 30, FileSystem: "ext4", FlushSeconds: 0.0012345678},
-		Traffic:    admin.Traffic{Connections: 12, InMsgs: 1234567, OutMsgs: 7654321},
+		Storage: admin.Storage{
+			Limit: 8 << 30, Reserved: 2 << 30, Promised: 3 << 30, Used: 300 << 20, VolumeTotal: 10 << 30, VolumeFree: 9 << 30, FileSystem: "ext4", FlushSeconds: 0.0012345678,
+			Flushes: &admin.Latency{Count: 200, P50: 0.00123, P99: 0.0045678, Max: 0.0789},
+		},
+		Traffic: admin.Traffic{Connections: 12, InMsgs: 1234567, OutMsgs: 7654321},
 		Accounts: []admin.AccountStatus{
 			{Name: "empty", InFile: true},
 			{Name: "shop", InFile: true, GroupCommit: &admin.GroupCounters{Alone: 1234, Grouped: 123456, Batches: 4567}, Streams: []admin.StreamStatus{
@@ -79,7 +82,11 @@ func TestStatusText(t *testing.T) {
 		{Name: "A", InFile: true, GroupCommit: memory}, {Name: "B", InFile: true, GroupCommit: memory}, {Name: "C", InFile: true, GroupCommit: memory},
 		{Name: "D", InFile: true, GroupCommit: admin.GroupCommit{Reason: "group_commit: off in the file"}}, {Name: "E", InFile: true, GroupCommit: memory},
 	}})
-	for name, s := range map[string]admin.Status{"ready": madeUp(), "recovering": notReady, "troubled": troubled, "grouped": mixed} {
+	checking := notReady
+	checking.Recovery = &admin.Recovery{StreamsTotal: 40, BytesTotal: 9 << 30, BytesChecked: 1 << 30, BytesToCheck: 8 << 30}
+	stopped := madeUp()
+	stopped.Storage.PublishingStopped, stopped.Storage.WriteError, stopped.Storage.WriteErrors = "why", "write to /var/lib/holdfast: read-only file system", 1234
+	for name, s := range map[string]admin.Status{"ready": madeUp(), "recovering": notReady, "checking": checking, "stopped": stopped, "troubled": troubled, "grouped": mixed} {
 		var got bytes.Buffer
 		printStatus(&got, s)
 		file := filepath.Join("testdata", "status", name+".txt")
