@@ -182,7 +182,7 @@ func resultsOf(who bootstrap.Plan) []bootstrap.Result {
 const mostRounds = 3
 
 func (a *Appliance) executeStreams(ctx context.Context, c change, plan bootstrap.Plan, history bootstrap.History) (bootstrap.Report, error) {
-	order := jetstream.Order{Consents: c.consents, Step: a.opts.Step}
+	order := jetstream.Order{Consents: c.consents, Step: a.opts.Step, Stopped: a.publishingStopped}
 	if c.progress != nil {
 		done, total := 0, plan.Covered(c.consents)
 		order.Progress = func(d, t int) {

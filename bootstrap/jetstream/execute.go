@@ -26,6 +26,9 @@ type Order struct {
 	// Copied, if not nil, is called now and then while the messages of a stream are
 	// copied.
 	Copied func(stream string, done, total uint64)
+	// Stopped, if not nil, says why nothing is stored in files now; "" while it is. The
+	// server neither makes nor changes such streams meanwhile.
+	Stopped func() string
 	// Step, if not nil, is called after each request that changed something. Tests
 	// end the process in it.
 	Step func(what string)
@@ -102,7 +105,7 @@ func (c *Client) do(ctx context.Context, a bootstrap.Action, order Order) error 
 	case a.Op == bootstrap.Create:
 		err := c.request(ctx, a.Account, t.subject("CREATE"), t.creation(a.Spec, "create"), &struct{}{})
 		if err != nil {
-			return diag.Fail(diag.CodeCreate, fmt.Errorf("create %s: %w", t, err), createHint(err))
+			return order.fault(diag.CodeCreate, "create "+t.String(), err)
 		}
 	case a.Op == bootstrap.Recreate:
 		return c.recreate(ctx, a, order)
@@ -115,6 +118,9 @@ func (c *Client) do(ctx context.Context, a bootstrap.Action, order Order) error 
 
 func (c *Client) recreate(ctx context.Context, a bootstrap.Action, order Order) error {
 	if a.Kind == bootstrap.KindStream {
+		if why := order.stopped(); why != "" {
+			return diag.Fail(diag.CodeRecreate, fmt.Errorf("make %s anew: %s%s", target(a), stoppedText, why), stoppedHint)
+		}
 		return c.recreateStream(ctx, a.Account, a.Stream, a.Spec, order)
 	}
 	return c.recreateConsumer(ctx, a.Account, a.Stream, a.Consumer, a.Spec, order)
@@ -125,7 +131,7 @@ func (c *Client) recreate(ctx context.Context, a bootstrap.Action, order Order) 
 // afterwards, for the server accepts some changes without making them.
 func (c *Client) update(ctx context.Context, t object, set map[string]any, order Order) error {
 	fail := func(err error) error {
-		return diag.Fail(diag.CodeUpdate, fmt.Errorf("update %s: %w", t, err), createHint(err))
+		return order.fault(diag.CodeUpdate, "update "+t.String(), err)
 	}
 	have, err := c.config(ctx, t)
 	if err != nil {
