@@ -7,6 +7,7 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,13 +24,16 @@ type lab struct {
 	parent   string
 	env      []string
 	size     size
+	store    int64     // bytes of the store to recover; 0: none
+	crashed  *crashed  // the one there is now
+	told     io.Writer // what happens meanwhile
 }
 
 func openLab(ctx context.Context, o options) (_ *lab, err error) {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	l := &lab{holdfast: o.holdfast, parent: o.dir, size: size{streams: o.streams, consumers: o.consumers}, env: child.Environment(os.Environ())}
+	l := &lab{holdfast: o.holdfast, parent: o.dir, size: size{streams: o.streams, consumers: o.consumers}, env: child.Environment(os.Environ()), store: o.store << 20, told: io.Discard}
 	if l.dir, err = os.MkdirTemp(o.dir, "run-"); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}

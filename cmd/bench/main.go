@@ -25,6 +25,7 @@ type options struct {
 	within    time.Duration
 	streams   int
 	consumers int
+	store     int64 // MiB
 	only      *regexp.Regexp
 	json      string
 	markdown  string
@@ -85,6 +86,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.DurationVar(&o.within, "within", 8*time.Minute, "begin no further pair of a measurement that has two when the run would take longer")
 	f.IntVar(&o.streams, "streams", 1000, "streams of the large node")
 	f.IntVar(&o.consumers, "consumers", 2, "consumers of each of them")
+	f.Int64Var(&o.store, "store", 0, "MiB of messages of a store to recover after a kill -9; 0: don't measure it. Twice of it is needed on the disk")
 	f.StringVar(&only, "only", "", "measurements whose name matches this expression")
 	f.StringVar(&o.json, "json", "", "write all samples to this file")
 	f.StringVar(&o.markdown, "markdown", "", "write the table to this file")
@@ -95,8 +97,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if o.only, err = regexp.Compile(only); err != nil {
 		return o, fmt.Errorf("read -only: %w", err)
 	}
-	if f.NArg() > 0 || o.pairs < 1 || o.streams < 1 || o.consumers < 1 {
-		return o, errors.New("-pairs, -streams and -consumers are at least 1, and there are no arguments besides flags")
+	if f.NArg() > 0 || o.pairs < 1 || o.streams < 1 || o.consumers < 1 || o.store < 0 {
+		return o, errors.New("-pairs, -streams and -consumers are at least 1, -store is not negative, and there are no arguments besides flags")
 	}
 	return o, o.absolute()
 }
@@ -123,6 +125,7 @@ func bench(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(out, "%s\n", env)
+	l.told = out
 	rows, err := measureAll(ctx, chosen(registry(l), o.only), pace{pairs: o.pairs, within: o.within, now: time.Now}, out)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ const (
 // the last has fewer pairs.
 func registry(l *lab) []measurement {
 	large := fmt.Sprintf("%d streams, %d consumers", l.size.streams, l.size.total())
-	return []measurement{
+	all := []measurement{
 		{
 			name:    "check",
 			figures: []figure{{"whole process", "check of a file with " + large, seconds}},
@@ -64,6 +64,10 @@ func registry(l *lab) []measurement {
 		},
 		l.acknowledging(),
 	}
+	if l.store > 0 {
+		all = append(all, l.recovering()...)
+	}
+	return all
 }
 
 // life takes one node from its first start over a clean stop and a restart to
