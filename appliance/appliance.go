@@ -51,6 +51,9 @@ type Options struct {
 	Step func(what string)
 	// CertsEvery is how often certificates are looked at; certs.Every when it is 0.
 	CertsEvery time.Duration
+	// VerifyLook is how often the node looks whether it is time to read what is stored; a
+	// minute when it is 0.
+	VerifyLook time.Duration
 	// OnReady is called once, when the client port is open and everything declared exists.
 	OnReady func()
 }
@@ -76,6 +79,7 @@ type Appliance struct {
 	// storeLimit is storage.limit in bytes.
 	storeLimit int64
 	room       room
+	verify     verifying
 
 	adminListener net.Listener
 	httpListener  net.Listener
@@ -239,6 +243,7 @@ func (a *Appliance) openEngine() error {
 	if err := a.openIngest(); err != nil {
 		return err
 	}
+	a.loadVerified()
 	a.announce(vol)
 	return nil
 }
@@ -273,7 +278,7 @@ func (a *Appliance) rememberKeys() {
 }
 
 func (a *Appliance) prepareServers() error {
-	a.adminServer = newServer(admin.Handler(a, a, a, a))
+	a.adminServer = newServer(admin.Handler(a, a, a, a, a))
 	a.adminServer.ConnContext = admin.WithPeer
 	if a.httpListener == nil {
 		return nil

@@ -213,6 +213,7 @@ func (a *Appliance) Storage() metrics.Storage {
 	if vol, err := a.dir.Volume(); err == nil {
 		out.Total, out.Free = vol.Total, vol.Free
 	}
+	out.Verify = a.verifyMetrics()
 	return out
 }
 

@@ -38,6 +38,7 @@ type Engine struct {
 
 	begun    atomic.Bool
 	stopping atomic.Bool
+	ran      atomic.Bool // started, and not stopped cleanly since
 
 	stagingMu sync.Mutex
 	staging   string // directory in memory for batches; "" before it is needed

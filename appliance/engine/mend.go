@@ -16,7 +16,7 @@ import (
 
 // mended are the objects that a crash left in a state which the server does not get
 // over, as account/stream/consumer: those with a checksum written again, and the
-// consumers without a position; and the blocks that were damaged.
+// consumers without a position; and what was damaged.
 type mended struct {
 	restored, startedOver []string
 	damaged               []Damage
@@ -34,23 +34,31 @@ func mend(storeDir string, names Names) (mended, error) {
 		}
 		errs = append(errs, err)
 	}
+	hurt := func(damaged []Damage, err error) {
+		m.damaged = append(m.damaged, damaged...)
+		errs = append(errs, err)
+	}
 	root := filepath.Join(storeDir, server.JetStreamStoreDir)
+	hurt(keepHidden(storeDir, names, now))
+	hurt(lostStreams(storeDir, names, now))
 	for _, key := range storedStreams(root) {
-		dir := filepath.Join(root, key.account, "streams", key.stream)
+		dir := filepath.Join(root, key.account, streamsDir, key.stream)
 		label := names.name(key.account) + "/" + key.stream
+		noted, _ := readKnown(storeDir, key)
+		metas := metaMender{storeDir: storeDir, dir: dir, key: key, account: names.name(key.account), known: noted, now: now}
+		err := errors.Join(metas.stream(), metas.consumers())
+		hurt(metas.found, err)
 		fixed, err := restoreChecksum(dir, key.stream, key.stream)
 		note(&m.restored, label, fixed, err)
 
-		damaged, err := mendBlocks(storeDir, key, names, now)
-		m.damaged = append(m.damaged, damaged...)
-		errs = append(errs, err)
+		hurt(mendBlocks(storeDir, key, names, now))
 
-		consumers, err := os.ReadDir(filepath.Join(dir, "obs"))
+		consumers, err := os.ReadDir(filepath.Join(dir, consumersDir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 		for _, c := range consumers {
-			own, label := filepath.Join(dir, "obs", c.Name()), label+"/"+c.Name()
+			own, label := filepath.Join(dir, consumersDir, c.Name()), label+"/"+c.Name()
 			fixed, err := restoreChecksum(own, c.Name(), key.stream+"/"+c.Name())
 			note(&m.restored, label, fixed, err)
 			fixed, err = setAsideDamagedPosition(own)
@@ -68,7 +76,7 @@ func storedStreams(root string) []streamKey {
 	var found []streamKey
 	accounts, _ := os.ReadDir(root)
 	for _, a := range accounts {
-		streams, _ := os.ReadDir(filepath.Join(root, a.Name(), "streams"))
+		streams, _ := os.ReadDir(filepath.Join(root, a.Name(), streamsDir))
 		for _, s := range streams {
 			// A leading dot marks a stream whose deletion was cut short.
 			if s.IsDir() && !strings.HasPrefix(s.Name(), ".") {

@@ -14,7 +14,11 @@ import (
 // volume was full or the disk failed, takes nothing any more until then, whatever the
 // disk can do meanwhile. It takes as long as a recovery; requests that come meanwhile
 // find nobody, and stock clients ask again.
-func (e *Engine) Reopen() error {
+func (e *Engine) Reopen() error { return e.reopen(func() error { return nil }) }
+
+// reopen does something to the store while the streams are closed. They are read again
+// also when that does not work.
+func (e *Engine) reopen(between func() error) error {
 	cfg := e.server.JetStreamConfig()
 	if cfg == nil || e.stopping.Load() {
 		return notReady(errors.New("JetStream is not running"))
@@ -31,10 +35,11 @@ func (e *Engine) Reopen() error {
 		if err := e.server.ShutdownJetStream(); err != nil {
 			return fmt.Errorf("close the streams: %w", err)
 		}
+		done := between()
 		if err := e.server.EnableJetStream(&again); err != nil {
-			return diag.Fail(diag.CodeEngine, fmt.Errorf("read the streams again: %w", err),
-				"look at the disk that the data directory is on; restart Holdfast when it can be written")
+			return errors.Join(done, diag.Fail(diag.CodeEngine, fmt.Errorf("read the streams again: %w", err),
+				"look at the disk that the data directory is on; restart Holdfast when it can be written"))
 		}
-		return nil
+		return done
 	})
 }

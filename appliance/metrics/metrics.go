@@ -83,8 +83,19 @@ type Storage struct {
 	// FullIn is when MinFree is reached as things go; 0 when they don't go there.
 	FullIn  time.Duration
 	Reopens int
-	// Damaged counts what was found damaged at starts, by ACCOUNT/STREAM.
+	// Damaged counts what was found damaged, by ACCOUNT/STREAM.
 	Damaged map[string]int
+	Verify  Verify
+}
+
+// Verify is what is known of passes that read everything that is stored.
+type Verify struct {
+	Running bool
+	Bytes   uint64 // read since the start
+	// Last is when the latest whole pass ended; zero before the first. It found Damaged,
+	// and Hidden blocks could not be looked into.
+	Last            time.Time
+	Damaged, Hidden int
 }
 
 // Handler serves the metrics of a node in the Prometheus text format.
@@ -179,7 +190,8 @@ func (g groups) Collect(ch chan<- prometheus.Metric) {
 type storage struct{ node Node }
 
 func (storage) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{volumeTotal, volumeFree, volumeMinFree, publishingStopped, writable, fullIn, reopens, damagedParts} {
+	for _, d := range []*prometheus.Desc{volumeTotal, volumeFree, volumeMinFree, publishingStopped, writable, fullIn, reopens, damagedParts,
+		verifyRunning, verifyBytes, verifiedAt, verifyDamaged, verifyHidden} {
 		ch <- d
 	}
 }
@@ -200,4 +212,11 @@ func (s storage) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(damagedParts, prometheus.GaugeValue, float64(n), account, name)
 	}
 	ch <- prometheus.MustNewConstMetric(reopens, prometheus.CounterValue, float64(v.Reopens))
+	gauge(verifyRunning, oneIf(v.Verify.Running))
+	ch <- prometheus.MustNewConstMetric(verifyBytes, prometheus.CounterValue, float64(v.Verify.Bytes))
+	if !v.Verify.Last.IsZero() {
+		gauge(verifiedAt, float64(v.Verify.Last.Unix()))
+		gauge(verifyDamaged, float64(v.Verify.Damaged))
+		gauge(verifyHidden, float64(v.Verify.Hidden))
+	}
 }
