@@ -112,7 +112,8 @@ func (a *Appliance) pass(ctx context.Context, r admin.VerifyRequest, yield conte
 	if err != nil {
 		return verified(out), err
 	}
-	return verified(out), a.passed(out, len(r.Streams) == 0)
+	a.passed(out, len(r.Streams) == 0)
+	return verified(out), nil
 }
 
 // beginPass makes sure that there is one pass at a time.
@@ -152,7 +153,7 @@ func (a *Appliance) tellFound(d engine.Damage) {
 }
 
 // passed logs what a pass found, and keeps it when it was one over all streams.
-func (a *Appliance) passed(out engine.Verified, all bool) error {
+func (a *Appliance) passed(out engine.Verified, all bool) {
 	log := a.log.Info
 	if len(out.Damaged)+len(out.Problems) > 0 {
 		log = a.log.Error
@@ -163,15 +164,12 @@ func (a *Appliance) passed(out engine.Verified, all bool) error {
 		a.log.Error("not all of what is stored could be read, or kept", keyWhat, p)
 	}
 	if !all {
-		return nil
+		return
 	}
 	last := admin.VerifiedLast{
 		Begun: out.Begun.UTC(), Ended: out.Ended.UTC(), Streams: out.Streams, Blocks: out.Blocks, Messages: out.Messages, Bytes: out.Bytes,
 		Hidden: out.Hidden, Damaged: len(out.Damaged), Problems: len(out.Problems),
 	}
-	a.verify.mu.Lock()
-	a.verify.last = &last
-	a.verify.mu.Unlock()
 	text, err := json.MarshalIndent(last, "", "  ")
 	if err == nil {
 		err = datadir.WriteFile(datadir.VerifyReport(a.dir.Path()), append(text, '\n'), 0o640)
@@ -179,7 +177,9 @@ func (a *Appliance) passed(out engine.Verified, all bool) error {
 	if err != nil {
 		a.log.Warn("when everything was read is not remembered across a restart", keyErr, err)
 	}
-	return nil
+	a.verify.mu.Lock()
+	defer a.verify.mu.Unlock()
+	a.verify.last = &last
 }
 
 // Mend mends streams as a restart does, while the process goes on.

@@ -36,7 +36,8 @@ func (n *node) verified(args ...string) (verifyAnswer, int) {
 // of it, and finds that stopped and running.
 func TestProcessVerifyFindsAndMends(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, shop).start()
+	// What may be a duplicate is read by each start.
+	n := newNode(t, strings.Replace(shop, "duplicate_window: 10m", "duplicate_window: 100ms", 1)).start()
 	js := n.jetStream()
 	for range 50 {
 		publish(t, js, "orders.one", strings.Repeat("order ", 100))
