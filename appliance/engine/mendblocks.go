@@ -40,12 +40,19 @@ func mendStream(storeDir string, key streamKey, names Names, now time.Time, all 
 }
 
 // damagedLately looks into the blocks that the server reads at its start whatever the
-// index says: those with messages that others may be duplicates of.
+// index says: those with messages that others may be duplicates of, and that with the
+// last message, which may be of a batch that was cut short.
 func (m *mending) damagedLately() bool {
 	since := m.now.Add(-m.duplicateWindow())
+	last := 0
+	for index, b := range m.index {
+		if b.first > 0 && b.first <= b.last {
+			last = max(last, index)
+		}
+	}
 	for i, index := range m.blocks {
 		info, err := os.Stat(m.path(index))
-		if err != nil || info.ModTime().Before(since) {
+		if index < last && (err != nil || info.ModTime().Before(since)) {
 			m.last = max(m.last, m.index[index].last)
 			continue
 		}

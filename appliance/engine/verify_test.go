@@ -119,11 +119,24 @@ func TestVerifyFindsWhatAStartDoesNotRead(t *testing.T) {
 	}
 }
 
-// A start reads blocks with messages that others may be duplicates of, and cuts them off,
-// whatever the index says.
-func TestAStartMendsWhatItReadsForDuplicates(t *testing.T) {
-	l := newLabWith(t, time.Hour)
-	seq := flipQuietly(t, l, 2, 50, inLength)
+// A start reads blocks with messages that others may be duplicates of, and the last one,
+// and cuts them off, whatever the index says.
+func TestAStartMendsWhatTheServerReadsAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		window time.Duration
+		block  int
+	}{
+		"what may be a duplicate": {time.Hour, 2},
+		"the last block":          {window, 3},
+	} {
+		t.Run(name, func(t *testing.T) { startMends(t, c.window, c.block) })
+	}
+}
+
+func startMends(t *testing.T, window time.Duration, block int) {
+	t.Helper()
+	l := newLabWith(t, window)
+	seq := flipQuietly(t, l, block, 10, inLength)
 	e, js := l.start(t)
 	if got := e.Progress().Damaged; len(got) != 1 || !cmp.Equal(got[0].Lost, []SeqRange{{seq, seq}}) {
 		t.Errorf("got %+v, want %d found by the start", got, seq)
