@@ -51,6 +51,9 @@ type Options struct {
 	Step func(what string)
 	// CertsEvery is how often certificates are looked at; certs.Every when it is 0.
 	CertsEvery time.Duration
+	// VerifyLook is how often the node looks whether it is time to read what is stored; a
+	// minute when it is 0.
+	VerifyLook time.Duration
 	// OnReady is called once, when the client port is open and everything declared exists.
 	OnReady func()
 }
@@ -78,6 +81,7 @@ type Appliance struct {
 	room       room
 	probe      probe
 	statusLine chan struct{} // the line in systemctl status is to be made anew
+	verify     verifying
 
 	adminListener net.Listener
 	httpListener  net.Listener
@@ -242,6 +246,7 @@ func (a *Appliance) openEngine() error {
 	if err := a.openIngest(); err != nil {
 		return err
 	}
+	a.loadVerified()
 	a.announce(vol)
 	return nil
 }
@@ -276,7 +281,7 @@ func (a *Appliance) rememberKeys() {
 }
 
 func (a *Appliance) prepareServers() error {
-	a.adminServer = newServer(admin.Handler(a, a, a, a))
+	a.adminServer = newServer(admin.Handler(a, a, a, a, a))
 	a.adminServer.ConnContext = admin.WithPeer
 	if a.httpListener == nil {
 		return nil

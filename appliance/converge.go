@@ -195,6 +195,7 @@ func (a *Appliance) executeStreams(ctx context.Context, c change, plan bootstrap
 	}
 	var before []bootstrap.Result // what earlier rounds did
 	for round := 1; ; round++ {
+		a.forgetNotes(plan, c.consents)
 		report := a.js.Execute(ctx, plan, order)
 		if round == mostRounds || !moved(ctx, report) {
 			report.Results = append(before, report.Results...)

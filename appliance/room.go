@@ -240,6 +240,7 @@ func (a *Appliance) Storage() metrics.Storage {
 	if st, err := a.engine.Stats(); err == nil {
 		out.Used, out.Reserved = uint64(max(st.StoreUsed, 0)), uint64(max(st.StoreReserved, 0))
 	}
+	out.Verify = a.verifyMetrics()
 	return out
 }
 

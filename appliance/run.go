@@ -73,6 +73,8 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 	tending.Go(func() { a.tendIdentity(ctx) })
 	tending.Go(func() { a.tendStatusLine(ctx) })
 	tending.Go(func() { a.tendRoom(ctx) })
+	tending.Go(func() { a.tendVerify(ctx) })
+	tending.Go(func() { a.tendNotes(ctx) })
 	files := make(chan struct{}, 1)
 	tending.Go(func() { a.watchFiles(ctx, files) })
 	// A start leaves garbage the size of the configuration and the plan, and an
@@ -200,7 +202,7 @@ func (a *Appliance) tellRecovered(dur time.Duration) {
 		a.log.Warn("a crash had destroyed the position of a consumer: it starts over, and what was acknowledged is delivered again", keyConsumer, s)
 	}
 	for _, d := range p.Damaged {
-		a.log.Error("messages were damaged on the disk, the others are served", keyStream, d.Account+"/"+d.Stream, keyWhat, d.String(), "original", d.Original,
+		a.log.Error("a stream was damaged on the disk, what is whole is served", keyStream, d.Account+"/"+d.Stream, keyWhat, d.String(), "original", d.Original,
 			keyFix, "look at the disk; remove the quarantine in the data directory when you have seen it")
 	}
 	for _, s := range p.Unrecovered {

@@ -84,9 +84,8 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		s.Durability.SyncIntervalSeconds = syncInterval(a.opts.Config).Seconds()
 	}
 	a.addStorage(&s)
-	for _, d := range engine.Damages(a.dir.StoreDir()) {
-		s.Damage = append(s.Damage, admin.Damage{Stream: d.Account + "/" + d.Stream, Found: d.Found, Lost: d.String(), Original: d.Original})
-	}
+	s.Damage = damages(engine.Damages(a.dir.StoreDir()))
+	s.Verify = a.verifyStatus()
 	a.addSecurity(&s)
 	if phase == admin.PhaseRecovering {
 		p := a.engine.Progress()

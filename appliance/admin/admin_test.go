@@ -74,7 +74,7 @@ func TestClientGetsWhatTheNodeSays(t *testing.T) {
 		login: Login{URL: "nats://x", Account: "shop & co", User: "ä", Creds: "secret"},
 	}
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	serve(t, path, Handler(n, n, &planning{}, nil))
+	serve(t, path, Handler(n, n, &planning{}, nil, nil))
 	s, err := NewClient(path).Status(t.Context())
 	if diff := cmp.Diff(n.status, s); err != nil || diff != "" {
 		t.Errorf("got %v and another status (-want +got):\n%s", err, diff)
@@ -88,7 +88,7 @@ func TestClientGetsWhatTheNodeSays(t *testing.T) {
 func TestClientChangesCredentials(t *testing.T) {
 	n := &madeUp{ca: "PEM\n", users: []User{{Account: "shop", User: "ä", State: "active", Retiring: []RetiringKey{{PublicKey: "U"}}}}}
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	serve(t, path, Handler(n, n, &planning{}, nil))
+	serve(t, path, Handler(n, n, &planning{}, nil, nil))
 	c := NewClient(path)
 	if ca, err := c.CA(t.Context()); err != nil || ca != n.ca {
 		t.Errorf("got %q, %v, want the CA", ca, err)
@@ -113,7 +113,7 @@ func TestClientChangesCredentials(t *testing.T) {
 func TestErrorsCrossTheSocketWithCodeAndHint(t *testing.T) {
 	n := &madeUp{err: diag.Fail(diag.CodeUnknownObject, errors.New("no such account"), "there are: shop")}
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	serve(t, path, Handler(n, n, &planning{}, nil))
+	serve(t, path, Handler(n, n, &planning{}, nil, nil))
 	_, err := NewClient(path).Login(t.Context(), "x", "", false)
 	if err == nil || err.Error() != "no such account" || diag.CodeOf(err) != diag.CodeUnknownObject || diag.Hint(err) != "there are: shop" {
 		t.Errorf("got %v, %s, hint %q, want the node's own error", err, diag.CodeOf(err), diag.Hint(err))
@@ -194,7 +194,7 @@ func TestListenReplacesALeftoverSocketAndNothingElse(t *testing.T) {
 	if err := crashed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, path, Handler(&madeUp{}, &madeUp{}, &planning{}, nil))
+	serve(t, path, Handler(&madeUp{}, &madeUp{}, &planning{}, nil, nil))
 	if _, err := NewClient(path).Status(t.Context()); err != nil {
 		t.Errorf("got %v from the new socket, want an answer", err)
 	}
@@ -226,7 +226,7 @@ func TestAPathLongerThanASocketAddressWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "admin.sock")
-	serve(t, path, Handler(&madeUp{status: Status{Phase: PhaseRunning}}, &madeUp{}, &planning{}, nil))
+	serve(t, path, Handler(&madeUp{status: Status{Phase: PhaseRunning}}, &madeUp{}, &planning{}, nil, nil))
 	if s, err := NewClient(path).Status(t.Context()); err != nil || s.Phase != PhaseRunning {
 		t.Errorf("got %v, %v, want an answer", s, err)
 	}
@@ -237,7 +237,7 @@ func TestAPathLongerThanASocketAddressWorks(t *testing.T) {
 
 func TestHandlerOnlyTakesGET(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	serve(t, path, Handler(&madeUp{}, &madeUp{}, &planning{}, nil))
+	serve(t, path, Handler(&madeUp{}, &madeUp{}, &planning{}, nil, nil))
 	for target, want := range map[string]int{"POST /v1/login": 405, "GET /v1/other": 404, "GET /": 404} {
 		method, url, _ := strings.Cut(target, " ")
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://holdfast"+url, nil)

@@ -25,7 +25,7 @@ func (b benches) Bench(ctx context.Context, r BenchRequest, led func()) error { 
 func benchClient(t *testing.T, b benches) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	serve(t, path, Handler(&madeUp{}, &madeUp{}, &planning{}, b))
+	serve(t, path, Handler(&madeUp{}, &madeUp{}, &planning{}, b, nil))
 	return NewClient(path)
 }
 

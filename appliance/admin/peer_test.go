@@ -23,7 +23,7 @@ func TestApplyKnowsWhoAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: Handler(&madeUp{}, &madeUp{}, p, nil), ConnContext: WithPeer}
+	s := &http.Server{Handler: Handler(&madeUp{}, &madeUp{}, p, nil, nil), ConnContext: WithPeer}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
 	t.Cleanup(func() {

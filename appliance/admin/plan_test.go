@@ -47,7 +47,7 @@ func (p *planning) Apply(ctx context.Context, r ApplyRequest, progress func(Prog
 func servePlans(t *testing.T, p *planning) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "admin.sock")
-	serve(t, path, Handler(&madeUp{}, &madeUp{}, p, nil))
+	serve(t, path, Handler(&madeUp{}, &madeUp{}, p, nil, nil))
 	return path
 }
 

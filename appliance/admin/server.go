@@ -33,10 +33,11 @@ type Credentials interface {
 }
 
 // Handler serves the admin API, for the admin socket only.
-func Handler(n Node, c Credentials, p Planner, b Bencher) http.Handler {
+func Handler(n Node, c Credentials, p Planner, b Bencher, v Verifier) http.Handler {
 	mux := http.NewServeMux()
 	handlePlans(mux, p)
 	handleBench(mux, b)
+	handleVerify(mux, v)
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := n.Status(r.Context())
 		answer(w, s, err)

@@ -32,9 +32,10 @@ type Status struct {
 	Durability Durability `json:"durability"`
 	// NeedRestart names what of the file is in force only after a restart.
 	NeedRestart []string `json:"need_restart,omitempty"`
-	// Damage was found in stored messages at a start, and stays until somebody removes it
-	// from the quarantine in the data directory.
+	// Damage was found in what is stored, and stays until somebody removes it from the
+	// quarantine in the data directory.
 	Damage   []Damage        `json:"damage,omitempty"`
+	Verify   VerifyStatus    `json:"verify"`
 	Storage  Storage         `json:"storage"`
 	Recovery *Recovery       `json:"recovery,omitempty"`
 	Traffic  Traffic         `json:"traffic"`
@@ -145,10 +146,21 @@ type Latency struct {
 
 // Damage is a piece of a stream that could not be read.
 type Damage struct {
-	Stream   string    `json:"stream"` // ACCOUNT/STREAM
-	Found    time.Time `json:"found"`
-	Lost     string    `json:"lost"`               // sequences, in words
-	Original string    `json:"original,omitempty"` // what was found, as a file
+	Stream string     `json:"stream"` // ACCOUNT/STREAM
+	Found  time.Time  `json:"found"`
+	Lost   string     `json:"lost"` // sequences, in words
+	Ranges []SeqRange `json:"ranges"`
+	// Open is true for a block that was found damaged while the node ran, and is not
+	// mended: the server cuts it off where it is damaged, when it reads it.
+	Open     bool   `json:"open,omitempty"`
+	Original string `json:"original,omitempty"` // what was found, as a file
+}
+
+// SeqRange is a range of sequences, both ends in it. To is 0 where the end of the stream
+// was lost, and how far it went is not known.
+type SeqRange struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
 }
 
 // Recovery is how far reading the store at start has come.

@@ -32,6 +32,10 @@ func (c *checker) node() {
 			"remove it, or write durability: interval and accept that a power cut loses acknowledged messages"},
 		rule{s.SyncInterval != nil && sync == 0, diag.CodeValue, "sync_interval", "0s means every two minutes to the server", "write a time above 0, such as 1s"},
 	)
+	object{c, path{"storage", "verify"}}.errors(
+		rule{s.Verify.Every > 0 && s.Verify.Every < Duration(time.Minute), diag.CodeValue, "every", "a pass reads everything that is stored, and would never rest",
+			"write a time of at least 1m, such as 7d, or 0s for never"},
+	)
 	if interval && sync > 0 {
 		c.warn(diag.CodeDurability, path{"storage", "durability"},
 			fmt.Sprintf("a power cut loses up to %s of acknowledged messages", sync), "write durability: strict, unless the producers can send again")

@@ -67,6 +67,13 @@ type Storage struct {
 	Limit        Share      `key:"limit" help:"what all streams together may use: a share of the volume's total size, or a size" default:"80%" restart:"yes"`
 	MinFree      Share      `key:"min_free" help:"publishing stops with a clear error before less than this is free on the volume, and goes on by itself when there is more again; 5% but at most 8GiB unless set" example:"5%"`
 	Encryption   Encryption `key:"encryption" help:"encryption of stored messages" later:"*" restart:"yes"`
+	Verify       Verify     `key:"verify" help:"reading everything that is stored now and then, to find what the disk has lost before anybody needs it"`
+}
+
+// Verify says when everything that is stored is read.
+type Verify struct {
+	Every Duration `key:"every" help:"time from the end of one pass to the beginning of the next; 0s is never" default:"7d"`
+	Rate  Size     `key:"rate" help:"bytes a second that a pass reads at most" default:"20MiB"`
 }
 
 // Encryption of stored messages.

@@ -44,6 +44,9 @@ type blockReader struct {
 	sum hash.Hash
 	got [recordSum]byte // the latest sum
 	buf []byte
+	// collect has scan note the sequences of messages in seqs.
+	collect bool
+	seqs    []uint64
 }
 
 func newBlockReader(stream string, index int, buf []byte) (*blockReader, error) {
@@ -96,13 +99,33 @@ func (r *blockReader) reaching(seq uint64) []byte {
 	if n := len(s.holes); n > 0 && s.holes[n-1].to == len(whole) {
 		whole = whole[:s.holes[n-1].from]
 	}
+	return append(slices.Clone(whole), r.memory(seq|erasedBit, s.time)...)
+}
+
+// memory is a record that only remembers that a sequence is gone.
+func (r *blockReader) memory(seq, time uint64) []byte {
 	rec := make([]byte, recordHead, recordHead+recordSum)
 	binary.LittleEndian.PutUint32(rec, recordHead+recordSum)
-	binary.LittleEndian.PutUint64(rec[4:], seq|erasedBit)
-	binary.LittleEndian.PutUint64(rec[12:], s.time)
+	binary.LittleEndian.PutUint64(rec[4:], seq)
+	binary.LittleEndian.PutUint64(rec[12:], time)
 	r.sum.Reset()
 	_, _ = r.sum.Write(rec[4:20]) // a hash takes everything
-	return append(slices.Clone(whole), r.sum.Sum(rec)...)
+	return r.sum.Sum(rec)
+}
+
+// remembers reports whether the block remembers the removal of a sequence in a range.
+func (r *blockReader) remembers(in SeqRange) bool {
+	for at := 0; at < len(r.buf); {
+		rec, ok := r.at(at)
+		if !ok {
+			return false
+		}
+		if !rec.message && rec.seq >= in.From && rec.seq <= in.To {
+			return true
+		}
+		at += rec.size
+	}
+	return false
 }
 
 // hole is a place in a block where no record can be read.
@@ -129,12 +152,16 @@ type scanned struct {
 // of the blocks before.
 func (r *blockReader) scan(before uint64) scanned {
 	s := scanned{last: before, known: before}
+	r.seqs = r.seqs[:0]
 	for at := 0; at < len(r.buf); {
 		rec, ok := r.at(at)
 		if ok {
 			if rec.message {
 				s.messages++
 				s.last = max(s.last, rec.seq)
+				if r.collect {
+					r.seqs = append(r.seqs, rec.seq)
+				}
 			}
 			s.known = max(s.known, rec.seq)
 			s.time = binary.LittleEndian.Uint64(r.buf[at+12:])

@@ -32,22 +32,13 @@ func restoreChecksum(dir, name, hashed string) (bool, error) {
 	if _, err := os.Stat(filepath.Join(dir, server.JetStreamMetaFileKey)); err == nil {
 		return false, nil // encrypted: whether it is whole can't be told
 	}
-	var config struct {
-		Name    string `json:"name"`
-		Durable string `json:"durable_name"`
+	if !wholeMeta(meta, name) {
+		return false, nil
 	}
-	if err := json.Unmarshal(meta, &config); err != nil || config.Name != name && config.Durable != name {
-		return false, nil //nolint:nilerr // it is not whole
-	}
-	key := sha256.Sum256([]byte(hashed))
-	hash, err := highwayhash.NewDigest64(key[:])
+	want, err := metaSum(meta, hashed)
 	if err != nil {
-		return false, fmt.Errorf("make checksum of %s: %w", dir, err)
+		return false, err
 	}
-	if _, err := hash.Write(meta); err != nil {
-		return false, fmt.Errorf("make checksum of %s: %w", dir, err)
-	}
-	want := hex.EncodeToString(hash.Sum(nil))
 	path := filepath.Join(dir, server.JetStreamMetaFileSum)
 	if have, err := os.ReadFile(path); err == nil && string(have) == want {
 		return false, nil
@@ -56,27 +47,53 @@ func restoreChecksum(dir, name, hashed string) (bool, error) {
 	return err == nil, err
 }
 
+// metaSum is the checksum of a configuration.
+func metaSum(meta []byte, hashed string) (string, error) {
+	key := sha256.Sum256([]byte(hashed))
+	hash, err := highwayhash.NewDigest64(key[:])
+	if err != nil {
+		return "", fmt.Errorf("make a checksum: %w", err)
+	}
+	_, _ = hash.Write(meta) // a hash takes everything
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// wholeMeta reports whether a text is the configuration of a stream or consumer of a
+// name, and all of it.
+func wholeMeta(meta []byte, name string) bool {
+	var config struct {
+		Name    string `json:"name"`
+		Durable string `json:"durable_name"`
+	}
+	return json.Unmarshal(meta, &config) == nil && (config.Name == name || config.Durable == name)
+}
+
 // writeSynced replaces a file in one step that survives a power cut.
-func writeSynced(path string, data []byte) (err error) {
+func writeSynced(path string, data []byte) error {
 	tmp := path + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
 	if err != nil {
-		return fmt.Errorf("write checksum: %w", err)
+		return fmt.Errorf("write file: %w", err)
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {
-		return fmt.Errorf("write checksum: %w", err)
+		return fmt.Errorf("write file: %w", err)
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes what was made, renamed or removed in a directory survive a power cut.
+func syncDir(path string) (err error) {
+	dir, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("write checksum: %w", err)
+		return fmt.Errorf("sync directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return fmt.Errorf("write checksum: %w", err)
+		return fmt.Errorf("sync directory: %w", err)
 	}
 	return nil
 }

@@ -431,9 +431,5 @@ func TestBlocksOfAnOrdinaryLifeAreNotDamaged(t *testing.T) {
 
 // mendOne mends the blocks of one stream.
 func mendOne(store string, key streamKey, names Names) ([]Damage, error) {
-	m := newMending(store, key, names, time.Now())
-	if _, err := m.find(); err != nil {
-		return nil, err
-	}
-	return m.mendBlocks()
+	return mendBlocks(store, key, names, time.Now(), &checking{})
 }

@@ -38,6 +38,7 @@ type Engine struct {
 
 	begun    atomic.Bool
 	stopping atomic.Bool
+	ran      atomic.Bool // started, and not stopped cleanly since
 
 	// jetStream is what JetStream ran with last; nil before it did.
 	jetStream atomic.Pointer[server.JetStreamConfig]

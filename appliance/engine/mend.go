@@ -19,7 +19,7 @@ import (
 
 // mended are the objects that a crash left in a state which the server does not get
 // over, as account/stream/consumer: those with a checksum written again, and the
-// consumers without a position; and the blocks that were damaged.
+// consumers without a position; and what was damaged.
 type mended struct {
 	restored, startedOver []string
 	damaged               []Damage
@@ -36,29 +36,28 @@ const mostAtOnce = 8
 // the server does, several streams at once.
 func mend(storeDir string, names Names, c *checking) (mended, error) {
 	now := time.Now()
-	keys := storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir))
-	streams := make([]mending, len(keys))
-	for i, key := range keys {
-		streams[i] = newMending(storeDir, key, names, now)
-		streams[i].check = c
-		size, err := streams[i].find()
-		if err != nil {
-			return mended{}, err
-		}
-		c.total.Add(size) // before the first is looked at: it is to be known how much there is
+	var all mended
+	var errs []error
+	for _, before := range []func(string, Names, time.Time) ([]Damage, error){keepHidden, lostStreams} {
+		damaged, err := before(storeDir, names, now)
+		all.damaged = append(all.damaged, damaged...)
+		errs = append(errs, err)
 	}
-	found, errs := make([]mended, len(keys)), make([]error, len(keys))
+	keys := storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir))
+	for _, key := range keys {
+		c.total.Add(staleBytes(storeDir, key)) // before the first is looked at: it is to be known how much there is
+	}
+	found, failed := make([]mended, len(keys)), make([]error, len(keys))
 	var next atomic.Int64
 	var working sync.WaitGroup
 	for range min(len(keys), max(2, runtime.GOMAXPROCS(0)), mostAtOnce) {
 		working.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(keys); i = next.Add(1) - 1 {
-				found[i], errs[i] = streams[i].mendAll()
+				found[i], failed[i] = mendAll(storeDir, keys[i], names, now, c)
 			}
 		})
 	}
 	working.Wait()
-	var all mended
 	for _, m := range found {
 		all.restored = append(all.restored, m.restored...)
 		all.startedOver = append(all.startedOver, m.startedOver...)
@@ -66,12 +65,12 @@ func mend(storeDir string, names Names, c *checking) (mended, error) {
 	}
 	slices.Sort(all.restored)
 	slices.Sort(all.startedOver)
-	return all, errors.Join(errs...)
+	return all, errors.Join(append(errs, failed...)...)
 }
 
 // mendAll mends the metadata of a stream, its blocks, and its consumers.
-func (m *mending) mendAll() (mended, error) {
-	var found mended
+func mendAll(storeDir string, key streamKey, names Names, now time.Time, c *checking) (mended, error) {
+	var m mended
 	var errs []error
 	note := func(list *[]string, label string, fixed bool, err error) {
 		if fixed {
@@ -79,25 +78,33 @@ func (m *mending) mendAll() (mended, error) {
 		}
 		errs = append(errs, err)
 	}
-	name, label := m.key.stream, m.account+"/"+m.key.stream
-	fixed, err := restoreChecksum(m.dir, name, name)
-	note(&found.restored, label, fixed, err)
+	hurt := func(damaged []Damage, err error) {
+		m.damaged = append(m.damaged, damaged...)
+		errs = append(errs, err)
+	}
+	dir := filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
+	label := names.name(key.account) + "/" + key.stream
+	noted, _ := readKnown(storeDir, key)
+	metas := metaMender{storeDir: storeDir, dir: dir, key: key, account: names.name(key.account), known: noted, now: now}
+	err := errors.Join(metas.stream(), metas.consumers())
+	hurt(metas.found, err)
+	fixed, err := restoreChecksum(dir, key.stream, key.stream)
+	note(&m.restored, label, fixed, err)
 
-	found.damaged, err = m.mendBlocks()
-	errs = append(errs, err)
+	hurt(mendBlocks(storeDir, key, names, now, c))
 
-	consumers, err := os.ReadDir(filepath.Join(m.dir, "obs"))
+	consumers, err := os.ReadDir(filepath.Join(dir, consumersDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
 	}
 	for _, c := range consumers {
-		own, label := filepath.Join(m.dir, "obs", c.Name()), label+"/"+c.Name()
-		fixed, err := restoreChecksum(own, c.Name(), name+"/"+c.Name())
-		note(&found.restored, label, fixed, err)
+		own, label := filepath.Join(dir, consumersDir, c.Name()), label+"/"+c.Name()
+		fixed, err := restoreChecksum(own, c.Name(), key.stream+"/"+c.Name())
+		note(&m.restored, label, fixed, err)
 		fixed, err = setAsideDamagedPosition(own)
-		note(&found.startedOver, label, fixed, err)
+		note(&m.startedOver, label, fixed, err)
 	}
-	return found, errors.Join(errs...)
+	return m, errors.Join(errs...)
 }
 
 // storedStreams finds ACCOUNT/streams/STREAM. A directory that can't be read counts
@@ -106,7 +113,7 @@ func storedStreams(root string) []streamKey {
 	var found []streamKey
 	accounts, _ := os.ReadDir(root)
 	for _, a := range accounts {
-		streams, _ := os.ReadDir(filepath.Join(root, a.Name(), "streams"))
+		streams, _ := os.ReadDir(filepath.Join(root, a.Name(), streamsDir))
 		for _, s := range streams {
 			// A leading dot marks a stream whose deletion was cut short.
 			if s.IsDir() && !strings.HasPrefix(s.Name(), ".") {

@@ -4,155 +4,108 @@ package engine
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
-
-const (
-	messagesDir = "msgs"
-	blockSuffix = ".blk"
-	indexName   = "index.db"
-)
-
-// mending is a stream, block after block.
-type mending struct {
-	storeDir, dir string
-	key           streamKey
-	account       string // its name
-	blocks        []int  // numbers, in order; none when the server will not read them
-	now           time.Time
-	check         *checking
-
-	last, known uint64 // sequences of the blocks read so far, see scanned
-	hidden      bool   // a block is compressed: what is in it is not known
-}
-
-func newMending(storeDir string, key streamKey, names Names, now time.Time) mending {
-	return mending{
-		storeDir: storeDir, dir: filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream),
-		key: key, account: names.name(key.account), now: now, check: &checking{},
-	}
-}
-
-// find finds the blocks that are to be looked at, and returns how much is in them. A
-// stream whose index is newer than its blocks is left alone: the server does not read
-// them.
-func (m *mending) find() (size int64, err error) {
-	if m.blocks, size, err = staleBlocks(filepath.Join(m.dir, messagesDir)); err != nil {
-		return 0, m.failed(err)
-	}
-	if _, err := os.Stat(filepath.Join(m.dir, server.JetStreamMetaFileKey)); err == nil {
-		m.blocks, size = nil, 0 // encrypted: nothing can be seen from outside
-	}
-	return size, nil
-}
-
-func (m *mending) failed(err error) error {
-	return fmt.Errorf("mend stream %s/%s in %s: %w", m.account, m.key.stream, m.dir, err)
-}
 
 // mendBlocks looks for damage in the blocks of a stream before the server does: at the
 // first record that is not whole the server cuts a block off, and with it every message
-// behind. Here only the broken record goes, and the block as it was is kept.
-func (m *mending) mendBlocks() ([]Damage, error) {
-	if len(m.blocks) == 0 {
+// behind. Here only the broken record goes, and the block as it was is kept. A stream
+// whose index is newer than its blocks is left alone, as long as nothing is known to be
+// wrong with it: the server does not read them.
+func mendBlocks(storeDir string, key streamKey, names Names, now time.Time, c *checking) ([]Damage, error) {
+	return mendStream(storeDir, key, names, now, c, false)
+}
+
+// mendStream reads the blocks also where the index is newer, when all is set.
+func mendStream(storeDir string, key streamKey, names Names, now time.Time, c *checking, all bool) ([]Damage, error) {
+	s, err := inspect(storeDir, key, names, now)
+	if err != nil || sealed(s.dir) {
+		return nil, err
+	}
+	m := mending{inspection: s, check: c}
+	m.gone = s.missing()
+	if !all && !s.stale() && len(m.gone) == 0 && len(s.open) == 0 && !m.damagedLately() {
 		return nil, nil
+	}
+	if !s.stale() {
+		c.total.Add(s.bytes()) // what is stale was counted before
 	}
 	found, err := m.run()
 	if err != nil {
-		return nil, m.failed(err)
+		return nil, fmt.Errorf("mend stream %s/%s in %s: %w", s.account, key.stream, s.dir, err)
 	}
 	return found, nil
 }
 
-// staleBlocks are the numbers of the blocks, and their bytes, when the index is older
-// than one of them or gone.
-func staleBlocks(dir string) (blocks []int, size int64, err error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, nil
+// damagedLately looks into the blocks that the server reads at its start whatever the
+// index says: those with messages that others may be duplicates of, and that with the
+// last message, which may be of a batch that was cut short.
+func (m *mending) damagedLately() bool {
+	since := m.now.Add(-m.duplicateWindow())
+	last := 0
+	for index, b := range m.index {
+		if b.first > 0 && b.first <= b.last {
+			last = max(last, index)
+		}
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	var indexed time.Time
-	if info, err := os.Stat(filepath.Join(dir, indexName)); err == nil {
-		indexed = info.ModTime()
-	}
-	stale := false
-	for _, e := range entries {
-		number, ok := strings.CutSuffix(e.Name(), blockSuffix)
-		n, err := strconv.Atoi(number)
-		if !ok || err != nil {
+	for i, index := range m.blocks {
+		info, err := os.Stat(m.path(index))
+		if index < last && (err != nil || info.ModTime().Before(since)) {
+			m.last = max(m.last, m.index[index].last)
 			continue
 		}
-		blocks = append(blocks, n)
-		if info, err := e.Info(); err == nil {
-			size += info.Size()
-			stale = stale || !info.ModTime().Before(indexed)
+		r, err := m.read(index)
+		if err != nil {
+			return true
 		}
+		if r.hidden() {
+			continue
+		}
+		damaged, s := m.judge(i, r)
+		if damaged != nil {
+			m.last = 0
+			return true
+		}
+		m.last = max(m.last, s.last)
 	}
-	if !stale {
-		return nil, 0, nil
-	}
-	slices.Sort(blocks)
-	return blocks, size, nil
+	return false
 }
 
-// repair is what is to be done about a block.
-type repair struct {
-	index  int
-	damage Damage
-	found  []byte // what is in the file
-	whole  []byte // what is to be in it
-}
-
-func (m *mending) path(index int) string {
-	return filepath.Join(m.dir, messagesDir, strconv.Itoa(index)+blockSuffix)
-}
-
-func (m *mending) read(index int) (*blockReader, error) {
-	buf, err := os.ReadFile(m.path(index))
-	if err != nil {
-		return nil, err
-	}
-	return newBlockReader(m.key.stream, index, buf)
+// mending is a stream whose blocks are mended.
+type mending struct {
+	*inspection
+	gone  []missing
+	check *checking
 }
 
 // run finds out everything before it changes anything.
 func (m *mending) run() ([]Damage, error) {
 	var repairs []repair
-	ahead := readAhead(m.blocks, m.path)
-	defer ahead.stop()
-	for i := range m.blocks {
-		buf, err := ahead.next()
+	for i, index := range m.blocks {
+		repairs = append(repairs, m.lostBefore(i, index)...)
+		r, err := m.look(i)
 		if err != nil {
 			return nil, err
 		}
-		r, err := m.look(i, buf)
-		if err != nil {
-			return nil, err
-		}
-		m.check.done.Add(int64(len(buf)))
+		m.check.done.Add(sizeOf(m.path(index)))
 		if r != nil {
 			repairs = append(repairs, *r)
-			buf = nil // it is part of the repair
 		}
-		ahead.giveBack(buf)
 	}
-	index := filepath.Join(m.dir, messagesDir, indexName)
-	end, indexed := indexedEnd(index, m.key.stream)
-	if indexed && !m.hidden && end > m.known && !toTheEnd(repairs) {
+	repairs = append(repairs, m.lostBefore(len(m.blocks), -1)...)
+	m.blocks = slices.DeleteFunc(m.blocks, func(index int) bool {
+		return slices.ContainsFunc(repairs, func(r repair) bool { return r.unreadable && r.index == index })
+	})
+	end, indexed := indexedEnd(m.indexPath(), m.key.stream)
+	if !indexed && m.clean {
+		end, indexed = m.known.Last, m.known.Last > 0
+	}
+	if indexed && !m.hidden && end > m.end && !toTheEnd(repairs) && len(m.blocks) > 0 {
 		r, err := m.cutOff(end)
 		if err != nil {
 			return nil, err
@@ -160,9 +113,23 @@ func (m *mending) run() ([]Damage, error) {
 		repairs = append(repairs, r)
 	}
 	if len(repairs) == 0 {
-		return nil, nil
+		return nil, m.closeOpen(nil)
 	}
-	return m.mend(repairs, max(m.known, end))
+	return m.mend(repairs, max(m.end, end))
+}
+
+// lostBefore are the blocks that are gone and come before one that is there; those
+// behind all of them for -1.
+func (m *mending) lostBefore(i, index int) []repair {
+	var out []repair
+	for len(m.gone) > 0 && (index < 0 || m.gone[0].index < index) {
+		r, ok := m.goneRepair(m.gone[0], i)
+		if m.gone = m.gone[1:]; ok {
+			m.pass(scanned{}, &r)
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // mend writes the blocks anew, and what was found of each before that. The last block
@@ -171,43 +138,54 @@ func (m *mending) run() ([]Damage, error) {
 // start that is killed in between goes on with the next.
 func (m *mending) mend(repairs []repair, end uint64) ([]Damage, error) {
 	found := make([]Damage, len(repairs))
-	for i, r := range repairs {
-		if err := m.setAside(&r); err != nil {
+	for i := range repairs {
+		if err := m.setAside(&repairs[i]); err != nil {
 			return nil, err
 		}
-		found[i] = r.damage
+		if err := m.moveAside(&repairs[i]); err != nil {
+			return nil, err
+		}
+		found[i] = repairs[i].damage
+	}
+	if len(m.blocks) == 0 {
+		return found, nil // the index is all that knows how far the stream went
 	}
 	last := m.blocks[len(m.blocks)-1]
 	if err := m.mendLast(last, repairs, end); err != nil {
 		return nil, err
 	}
-	if err := os.Remove(filepath.Join(m.dir, messagesDir, indexName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(m.indexPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, r := range repairs {
-		if r.index == last {
+		if r.index == last || r.found == nil {
 			continue
 		}
 		if err := writeSynced(m.path(r.index), r.whole); err != nil {
 			return nil, err
 		}
 	}
-	return found, nil
+	return found, m.closeOpen(repairs)
 }
 
 func (m *mending) mendLast(last int, repairs []repair, end uint64) error {
 	r, err := m.read(last)
-	if err != nil || bytes.HasPrefix(r.buf, []byte(compressed)) {
+	if err != nil || r.hidden() {
 		return err
 	}
 	before := r.buf
 	for _, rep := range repairs {
-		if rep.index == last {
+		if rep.index == last && rep.found != nil {
 			r.buf = rep.whole
 		}
 	}
 	if !m.hidden {
 		r.buf = r.reaching(end)
+	}
+	for _, rep := range repairs {
+		if rep.remind && !m.hidden {
+			r.buf = r.remembering(rep.damage.Lost)
+		}
 	}
 	if bytes.Equal(r.buf, before) {
 		return nil
@@ -215,42 +193,52 @@ func (m *mending) mendLast(last int, repairs []repair, end uint64) error {
 	return writeSynced(m.path(last), r.buf)
 }
 
-// look returns what is damaged in a block; nil when nothing is, or only the end of a
-// message that was being written, which nobody was told is stored.
-func (m *mending) look(i int, buf []byte) (*repair, error) {
-	r, err := newBlockReader(m.key.stream, m.blocks[i], buf)
-	if err != nil {
-		return nil, err
+// remembering returns the block with a record that remembers that the first of some
+// sequences is gone, so that the next start does not miss them again. Without a whole
+// record before it, it has no place.
+func (r *blockReader) remembering(lost []SeqRange) []byte {
+	if len(lost) == 0 || r.remembers(lost[0]) {
+		return r.buf
 	}
-	if bytes.HasPrefix(r.buf, []byte(compressed)) {
+	s := r.scan(0)
+	if len(s.holes) > 0 || s.time == 0 {
+		return r.buf
+	}
+	return append(slices.Clone(r.buf), r.memory(lost[0].From|tombstoneBit, s.time)...)
+}
+
+// look returns what is damaged in a block, or has been cut off since it was found.
+func (m *mending) look(i int) (*repair, error) {
+	index := m.blocks[i]
+	r, err := m.read(index)
+	if err != nil {
+		out := m.unreadable(i, err)
+		m.pass(scanned{}, out)
+		return out, nil
+	}
+	if r.hidden() {
 		m.hidden = true
 		return nil, nil
 	}
-	s := r.scan(m.last)
-	m.last, m.known = s.last, max(m.known, s.known)
-	holes := s.holes
-	if n := len(holes); n > 0 && i == len(m.blocks)-1 && r.torn(holes[n-1]) {
-		holes = holes[:n-1]
-	}
-	if len(holes) == 0 {
-		return nil, nil
-	}
-	out := &repair{index: m.blocks[i], found: r.buf}
-	out.damage = Damage{Kept: s.messages, Lost: []SeqRange{}}
-	at := 0
-	for _, h := range holes {
-		if h.before == 0 {
-			h.before = m.firstBehind(i)
+	if whole, ok := m.beforeTheCut(index, r.buf); ok {
+		if r, err = newBlockReader(m.key.stream, index, whole); err != nil {
+			return nil, err
 		}
-		if lost, ok := h.lost(); ok {
-			out.damage.Lost = append(out.damage.Lost, lost)
-			m.known = max(m.known, lost.From, lost.To)
-		}
-		out.whole = append(out.whole, r.buf[at:h.from]...)
-		at = h.to
 	}
-	out.whole = append(out.whole, r.buf[at:]...)
+	out, sc := m.judge(i, r)
+	m.pass(sc, out)
 	return out, nil
+}
+
+// beforeTheCut returns a block as it was when damage was found in it, where the server
+// has read it since, and cut it off there.
+func (m *mending) beforeTheCut(index int, now []byte) ([]byte, bool) {
+	d, ok := m.open[index]
+	if !ok || d.Original == "" {
+		return nil, false
+	}
+	then, err := os.ReadFile(d.Original)
+	return then, err == nil && len(then) > len(now) && bytes.HasPrefix(then, now)
 }
 
 // cutOff is the damage of a stream that once went further than its blocks do.
@@ -265,47 +253,11 @@ func (m *mending) cutOff(end uint64) (repair, error) {
 	if n := len(s.holes); n > 0 {
 		whole = whole[:s.holes[n-1].from] // what the server would cut off
 	}
-	return repair{index: last, found: r.buf, whole: whole, damage: Damage{Kept: s.messages, Lost: []SeqRange{{m.known + 1, end}}}}, nil
+	return repair{index: last, found: r.buf, whole: whole, damage: Damage{Kept: s.messages, Lost: []SeqRange{{m.end + 1, end}}}}, nil
 }
 
 // toTheEnd reports whether what is lost reaches to the end of the stream already, as far
 // as that ever was.
 func toTheEnd(repairs []repair) bool {
 	return len(repairs) > 0 && slices.ContainsFunc(repairs[len(repairs)-1].damage.Lost, func(r SeqRange) bool { return r.To == 0 })
-}
-
-// firstBehind is the first sequence behind a block; 0 when there is none.
-func (m *mending) firstBehind(i int) uint64 {
-	for _, index := range m.blocks[i+1:] {
-		r, err := m.read(index)
-		if err != nil {
-			continue
-		}
-		for at := 0; at < len(r.buf); {
-			rec, ok := r.at(at)
-			if !ok {
-				break
-			}
-			if rec.message {
-				return rec.seq
-			}
-			at += rec.size
-		}
-	}
-	return 0
-}
-
-// setAside writes the block as it was into the quarantine, and beside it what is wrong
-// with it.
-func (m *mending) setAside(r *repair) error {
-	path := filepath.Join(m.storeDir, quarantine, m.now.UTC().Format("20060102T150405Z"), m.key.account, m.key.stream, strconv.Itoa(r.index)+blockSuffix)
-	r.damage.Account, r.damage.Stream, r.damage.Found, r.damage.Original = m.account, m.key.stream, m.now.UTC(), path
-	text, err := json.MarshalIndent(r.damage, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write down what is damaged: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make the quarantine: %w", err)
-	}
-	return errors.Join(writeSynced(path, r.found), writeSynced(path+damageReport, append(text, '\n')))
 }

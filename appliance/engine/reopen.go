@@ -16,7 +16,11 @@ import (
 // disk can do meanwhile. It takes as long as a recovery; requests that come meanwhile
 // find nobody, and stock clients ask again. It also switches JetStream on again where
 // the server has switched it off after such an error.
-func (e *Engine) Reopen() error {
+func (e *Engine) Reopen() error { return e.reopen(func() error { return nil }) }
+
+// reopen does something to the store while the streams are closed. They are read again
+// also when that does not work.
+func (e *Engine) reopen(between func() error) error {
 	cfg := cmp.Or(e.server.JetStreamConfig(), e.jetStream.Load())
 	if cfg == nil || e.stopping.Load() {
 		return notReady(errors.New("JetStream is not running"))
@@ -33,12 +37,13 @@ func (e *Engine) Reopen() error {
 		if err := e.server.ShutdownJetStream(); err != nil {
 			return fmt.Errorf("close the streams: %w", err)
 		}
+		done := between()
 		if err := e.server.EnableJetStream(&again); err != nil {
-			return diag.Fail(diag.CodeEngine, fmt.Errorf("read the streams again: %w", err),
-				"look at the disk that the data directory is on; restart Holdfast when it can be written")
+			return errors.Join(done, diag.Fail(diag.CodeEngine, fmt.Errorf("read the streams again: %w", err),
+				"look at the disk that the data directory is on; restart Holdfast when it can be written"))
 		}
 		e.rememberJetStream()
-		return nil
+		return done
 	})
 }
 

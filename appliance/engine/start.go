@@ -25,6 +25,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		e.recovery.enter(PhaseFailed)
 		return errors.Join(err, e.Stop())
 	}
+	e.ran.Store(true)
 	e.recovery.enter(PhaseRunning)
 	go e.watch()
 	return nil
@@ -42,6 +43,9 @@ func (e *Engine) run(ctx context.Context) error {
 	if err != nil {
 		return diag.Fail(diag.CodeEngine, fmt.Errorf("mend the metadata in %s: %w", e.settings.StoreDir, err),
 			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
+	}
+	if err := forgetStop(e.settings.StoreDir); err != nil {
+		return diag.Fail(diag.CodeEngine, err, "the directory must be writable for the user that Holdfast runs as")
 	}
 	e.recovery.checked(m)
 	return e.collect(func() error { return e.recover(ctx) })

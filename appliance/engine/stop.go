@@ -34,6 +34,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	select {
 	case <-done:
 		e.recovery.enter(PhaseStopped)
+		e.settle()
 		return e.unstage()
 	case <-ctx.Done():
 		return e.Stop()
@@ -75,9 +76,21 @@ func (e *Engine) Stop() error {
 	select {
 	case <-done:
 		e.recovery.enter(PhaseStopped)
+		e.settle()
 		return e.unstage()
 	case <-timer.C:
 		return diag.Fail(diag.CodeStopTimeout, fmt.Errorf("stop the engine: not done after %v", e.stopLimit),
 			"nothing acknowledged is lost; the next start recovers as it does after a power cut")
+	}
+}
+
+// settle notes what the streams have, once the server has written all of it. On a volume
+// that takes nothing any more there is no note, and the next start is as after a crash.
+func (e *Engine) settle() {
+	if !e.ran.Swap(false) {
+		return
+	}
+	if err := rememberStop(e.settings.StoreDir); err != nil {
+		e.log.log.Warn("what the streams have is not noted for the next start", "err", err)
 	}
 }

@@ -89,8 +89,19 @@ type Storage struct {
 	// FullIn is when MinFree is reached as things go; 0 when they don't go there.
 	FullIn  time.Duration
 	Reopens int
-	// Damaged counts what was found damaged at starts, by ACCOUNT/STREAM.
+	// Damaged counts what was found damaged, by ACCOUNT/STREAM.
 	Damaged map[string]int
+	Verify  Verify
+}
+
+// Verify is what is known of passes that read everything that is stored.
+type Verify struct {
+	Running bool
+	Bytes   uint64 // read since the start
+	// Last is when the latest whole pass ended; zero before the first. It found Damaged,
+	// and Hidden blocks could not be looked into.
+	Last            time.Time
+	Damaged, Hidden int
 }
 
 // Flushes are how long flushes of the disk took since the start.
@@ -195,6 +206,7 @@ func (storage) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		volumeTotal, volumeFree, volumeMinFree, storeUsed, storeLimit, storeReserved, storePromised,
 		publishingStopped, writable, fullIn, reopens, damagedParts, flushObserved, writeErrors,
+		verifyRunning, verifyBytes, verifiedAt, verifyDamaged, verifyHidden,
 	} {
 		ch <- d
 	}
@@ -222,4 +234,11 @@ func (s storage) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(reopens, prometheus.CounterValue, float64(v.Reopens))
 	ch <- prometheus.MustNewConstMetric(writeErrors, prometheus.CounterValue, float64(v.WriteErrors))
 	ch <- prometheus.MustNewConstHistogram(flushObserved, v.Flushes.Count, v.Flushes.Sum.Seconds(), v.Flushes.UpTo)
+	gauge(verifyRunning, oneIf(v.Verify.Running))
+	ch <- prometheus.MustNewConstMetric(verifyBytes, prometheus.CounterValue, float64(v.Verify.Bytes))
+	if !v.Verify.Last.IsZero() {
+		gauge(verifiedAt, float64(v.Verify.Last.Unix()))
+		gauge(verifyDamaged, float64(v.Verify.Damaged))
+		gauge(verifyHidden, float64(v.Verify.Hidden))
+	}
 }

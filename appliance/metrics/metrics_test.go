@@ -87,6 +87,11 @@ func TestMetricsFollowTheNode(t *testing.T) {
 			"# TYPE holdfast_storage_flush_observed_seconds histogram", `holdfast_storage_flush_observed_seconds_bucket{le="0.001"} 1`,
 			"holdfast_storage_flush_observed_seconds_count 3\n", "holdfast_storage_flush_observed_seconds_sum 0.006\n",
 		}, "\x00"},
+		{node{storage: Storage{Verify: Verify{Running: true, Bytes: 7, Last: time.Unix(1_900_000_000, 0), Damaged: 2, Hidden: 3}}}, []string{
+			"holdfast_verify_running 1\n", "holdfast_verify_bytes_total 7\n", "holdfast_verify_last_pass_timestamp_seconds 1.9e+09\n",
+			"holdfast_verify_damaged 2\n", "holdfast_verify_hidden_blocks 3\n", "# TYPE holdfast_verify_bytes_total counter",
+		}, "\x00"},
+		{node{}, []string{"holdfast_verify_running 0\n"}, "holdfast_verify_last_pass_timestamp_seconds "},
 		{node{storage: Storage{Stopped: true}}, []string{"holdfast_storage_publishing_stopped 1\n", "holdfast_storage_writable 0\n"}, "holdfast_storage_full_in_seconds "},
 	} {
 		got := scrape(c.node)

@@ -54,7 +54,17 @@ var (
 	reopens = prometheus.NewDesc("holdfast_storage_reopens_total",
 		"How often streams were read again since the start, because they could not be written.", nil, nil)
 	damagedParts = prometheus.NewDesc("holdfast_storage_damaged_blocks",
-		"Blocks of a stream that a start found damaged and put into the quarantine, until somebody removes them there; absent when there are none.", []string{"account", "stream"}, nil)
+		"Blocks and other parts of a stream that were found damaged and are in the quarantine, until somebody removes them there; absent when there are none.", []string{"account", "stream"}, nil)
+	verifyRunning = prometheus.NewDesc("holdfast_verify_running",
+		"1 while everything that is stored is read, to find damage.", nil, nil)
+	verifyBytes = prometheus.NewDesc("holdfast_verify_bytes_total",
+		"Bytes that were read since the start to find damage.", nil, nil)
+	verifiedAt = prometheus.NewDesc("holdfast_verify_last_pass_timestamp_seconds",
+		"When everything that is stored had been read last, in seconds since 1970; absent before the first time.", nil, nil)
+	verifyDamaged = prometheus.NewDesc("holdfast_verify_damaged",
+		"Damages that the latest whole pass found.", nil, nil)
+	verifyHidden = prometheus.NewDesc("holdfast_verify_hidden_blocks",
+		"Blocks that the latest whole pass could not look into, for they are compressed or encrypted.", nil, nil)
 	grouped = prometheus.NewDesc("holdfast_group_commit_on",
 		"1 for a declared stream whose messages are made durable together, 0 for one whose messages are not; `holdfast status` says why.", []string{"account", "stream"}, nil)
 	groupMessages = prometheus.NewDesc("holdfast_group_commit_messages_total",

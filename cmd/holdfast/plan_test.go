@@ -80,7 +80,7 @@ func (n *planner) serve(t *testing.T) (dataDir string, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: admin.Handler(n, n, n, nil)}
+	s := &http.Server{Handler: admin.Handler(n, n, n, nil, nil)}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
 	t.Cleanup(func() {

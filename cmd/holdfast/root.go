@@ -23,6 +23,8 @@ const (
 	exitFailed   = 1
 	exitUsage    = 2
 	exitNotReady = 3
+	// exitDamaged is for `verify`: something that was stored can't be read.
+	exitDamaged = 4
 	// exitPermanent is a fault that a restart does not heal; the unit file
 	// keeps systemd from trying (RestartPreventExitStatus).
 	exitPermanent = 78
@@ -134,7 +136,7 @@ func newRoot(std stdio, g *globals, entered *bool) *cobra.Command {
 	f.StringVarP(&g.output, "output", "o", "text", "`FORMAT`: text for people, json for machines")
 	root.AddCommand(
 		newRunCmd(std, g), newCheckCmd(std, g), newInitCmd(std), newSchemaCmd(std),
-		newStatusCmd(std, g), newDoctorCmd(std, g), newPlanCmd(std, g), newApplyCmd(std, g), newCredsCmd(std, g), newCACmd(std, g), newNATSCmd(std, g), newBenchCmd(std, g),
+		newStatusCmd(std, g), newDoctorCmd(std, g), newPlanCmd(std, g), newApplyCmd(std, g), newCredsCmd(std, g), newCACmd(std, g), newNATSCmd(std, g), newBenchCmd(std, g), newVerifyCmd(std, g),
 		newServiceCmd(std, g), newVersionCmd(std, g),
 		newCompletionCmd(std),
 	)

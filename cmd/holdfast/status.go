@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -100,9 +101,13 @@ func printStatus(w io.Writer, s admin.Status) {
 		}
 		row(name, "%s %s; found %s", d.Stream, d.Lost, d.Found.Local().Format(time.DateTime))
 	}
+	if slices.ContainsFunc(s.Damage, func(d admin.Damage) bool { return d.Open }) {
+		row("", "not mended yet, and the server may cut it off there: `holdfast verify --mend`, or a restart, keeps everything else")
+	}
 	if len(s.Damage) > 0 {
 		row("", "the files as they were are in %s/quarantine; remove it when you have seen this", s.Node.DataDir)
 	}
+	row("Verified", "%s", verifiedText(s.Verify, time.Now()))
 	if r := s.Recovery; r != nil {
 		row("Recovery", "%s", recoveryText(*r))
 	}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Mend closes all streams, mends the blocks of some, named as account/stream, and reads
+// all again: as a restart does it, while the process and the connections of clients go
+// on.
+func (e *Engine) Mend(streams []string) ([]Damage, error) {
+	var found []Damage
+	err := e.reopen(func() error {
+		var err error
+		found, err = mendSome(e.settings.StoreDir, e.log.names, streams)
+		return err
+	})
+	return found, err
+}
+
+// MendStore mends the blocks of some streams of a node that does not run.
+func MendStore(storeDir string, names Names, streams []string) ([]Damage, error) {
+	return mendSome(storeDir, names, streams)
+}
+
+func mendSome(storeDir string, names Names, streams []string) ([]Damage, error) {
+	var found []Damage
+	var errs []error
+	now := time.Now()
+	for _, key := range storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir)) {
+		if !slices.Contains(streams, names.name(key.account)+"/"+key.stream) {
+			continue
+		}
+		damaged, err := mendStream(storeDir, key, names, now, &checking{}, true)
+		found, errs = append(found, damaged...), append(errs, err)
+	}
+	return found, errors.Join(errs...)
+}
+
+// StoredNames are the names of accounts as their JWTs in a resolver's directory have
+// them, for when no server runs.
+func StoredNames(resolverDir string) Names {
+	names := map[string]string{}
+	files, _ := filepath.Glob(filepath.Join(resolverDir, "*.jwt"))
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		if claims, err := jwt.DecodeAccountClaims(string(text)); err == nil {
+			names[strings.TrimSuffix(filepath.Base(f), ".jwt")] = claims.Name
+		}
+	}
+	return Names{Account: func(key string) string { return names[key] }}
+}
+
+// StoredStreams are the streams of a store, as account/stream.
+func StoredStreams(storeDir string, names Names) []string {
+	var out []string
+	for _, key := range storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir)) {
+		out = append(out, names.name(key.account)+"/"+key.stream)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Stored are the streams on the disk, as account/stream.
+func (e *Engine) Stored() []string { return StoredStreams(e.settings.StoreDir, e.log.names) }
