@@ -76,6 +76,8 @@ type Appliance struct {
 	// storeLimit is storage.limit in bytes.
 	storeLimit int64
 	room       room
+	// cluster is nil on a single node.
+	cluster *cluster
 
 	adminListener net.Listener
 	httpListener  net.Listener
@@ -152,7 +154,7 @@ func Open(o Options) (_ *Appliance, err error) {
 		return nil, err
 	}
 	// The socket comes next, so that status answers while a big store recovers.
-	if a.adminListener, err = a.listenAdmin(); err != nil {
+	if a.adminListener, err = listenAdmin(a.dir); err != nil {
 		return nil, err
 	}
 	if err := a.listenHTTP(); err != nil {
@@ -162,6 +164,9 @@ func Open(o Options) (_ *Appliance, err error) {
 		return nil, err
 	}
 	if err := a.openCerts(); err != nil {
+		return nil, err
+	}
+	if err := a.openCluster(); err != nil {
 		return nil, err
 	}
 	if err := a.openEngine(); err != nil {
@@ -221,8 +226,12 @@ func (a *Appliance) openEngine() error {
 	}
 	limit := a.opts.Config.Storage.Limit.Of(int64(vol.Total))
 	a.memLimit = limitMemory(a.log)
+	settings, err := a.engineSettings(limit)
+	if err != nil {
+		return err
+	}
 	a.engine, err = engine.New(
-		a.engineSettings(limit), engine.Names{Account: a.accountName, User: a.userName, Subjects: ingest.AsPublished}, a.log)
+		settings, engine.Names{Account: a.accountName, User: a.userName, Subjects: ingest.AsPublished}, a.log)
 	if err != nil {
 		return err
 	}
@@ -236,6 +245,9 @@ func (a *Appliance) openEngine() error {
 		return l.Token, []byte(l.Seed.Reveal()), err
 	})
 	a.storeLimit = limit
+	if err := a.shareIdentity(); err != nil {
+		return err
+	}
 	if err := a.openIngest(); err != nil {
 		return err
 	}
@@ -283,7 +295,8 @@ func (a *Appliance) prepareServers() error {
 		return err
 	}
 	ro := admin.ReadOnly{
-		Ready: a.Missing,
+		Ready:  a.Missing,
+		Quorum: a.Quorum,
 		Metrics: metrics.Handler(metrics.Build{
 			Version: a.opts.Version, Commit: a.opts.Commit,
 			NATSVersion: engine.ServerVersion(), GoVersion: runtime.Version(),
@@ -331,6 +344,9 @@ func (a *Appliance) Close() error {
 		if err := s.Shutdown(ctx); err != nil {
 			errs = append(errs, s.Close())
 		}
+	}
+	if a.cluster != nil && a.cluster.keeper != nil {
+		errs = append(errs, a.cluster.keeper.Close())
 	}
 	for _, l := range []net.Listener{a.httpListener, a.adminListener} {
 		if l != nil {

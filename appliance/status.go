@@ -36,6 +36,7 @@ func (a *Appliance) Missing() []string {
 	} else if err := a.engine.JetStreamReady(); err != nil {
 		out = append(out, "jetstream: "+err.Error())
 	}
+	out = append(out, a.Quorum()...)
 	out = append(out, a.storageMissing()...)
 	out = append(out, a.unapplied()...)
 	if phase == admin.PhaseApplying && len(out) == 0 {
@@ -89,6 +90,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		s.Damage = append(s.Damage, admin.Damage{Stream: d.Account + "/" + d.Stream, Found: d.Found, Lost: d.String(), Original: d.Original})
 	}
 	a.addSecurity(&s)
+	s.Cluster = a.clusterStatus()
 	if phase == admin.PhaseRecovering {
 		p := a.engine.Progress()
 		s.Recovery = &admin.Recovery{StreamsDone: p.StreamsDone, StreamsTotal: p.StreamsTotal,

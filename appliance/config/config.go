@@ -18,7 +18,7 @@ type Config struct {
 	Node     Node               `key:"node" help:"this node"`
 	Listen   Listen             `key:"listen" help:"addresses this node listens on"`
 	Storage  Storage            `key:"storage" help:"how messages are kept on disk"`
-	Cluster  *Cluster           `key:"cluster" help:"three replicas; absent on a single node" later:"*" restart:"yes"`
+	Cluster  *Cluster           `key:"cluster" help:"three replicas; absent on a single node" restart:"yes"`
 	Accounts map[string]Account `key:"accounts" help:"isolated accounts, each with streams and users of its own" name:"account"`
 	Alerts   Alerts             `key:"alerts" help:"thresholds that raise an alert"`
 	Log      Log                `key:"log" help:"what is logged, and how"`
@@ -78,14 +78,23 @@ type Encryption struct {
 
 // Cluster describes the three replicas.
 type Cluster struct {
-	Name   string   `key:"name" help:"name of the cluster, the same on every node"`
-	Listen Address  `key:"listen" help:"address for the other nodes" default:"0.0.0.0:6222"`
-	Peers  []string `key:"peers" help:"host:port of every node, this one included, in the same order on every node"`
-	Secret Secret   `key:"secret" help:"file:PATH of the secret shared by the nodes"`
+	Name      string   `key:"name" help:"name of the cluster, the same on every node"`
+	Listen    Address  `key:"listen" help:"address for the other nodes; the port after it is for nodes that join" default:"0.0.0.0:6222"`
+	Advertise string   `key:"advertise" help:"which of peers this node is; needed only where its own addresses and its host name don't tell"`
+	Peers     []string `key:"peers" help:"host:port of all three nodes, this one included, in the same order on every node; the first makes the identity that all share"`
+	Secret    Secret   `key:"secret" help:"file:PATH of the secret shared by the nodes, 32 characters or more"`
+}
+
+// Nodes is how many nodes hold the messages.
+func (c *Config) Nodes() int {
+	if c.Cluster == nil {
+		return 1
+	}
+	return len(c.Cluster.Peers)
 }
 
 // Replicated reports whether other nodes hold the same messages.
-func (c *Config) Replicated() bool { return c.Cluster != nil && len(c.Cluster.Peers) > 1 }
+func (c *Config) Replicated() bool { return c.Nodes() > 1 }
 
 // Account is an isolated tenant: the security boundary.
 type Account struct {

@@ -24,6 +24,7 @@ const (
 	credsName    = "creds"
 	resolverName = "resolver"
 	tlsName      = "tls"
+	routesName   = "routes"
 	// usedName marks a directory whose message store was in use.
 	usedName   = "STORE"
 	socketName = "admin.sock"
@@ -117,7 +118,7 @@ func (d *Dir) prepare(o Options) error {
 	if err := d.refuseLostStore(); err != nil {
 		return err
 	}
-	if err := removeLeftovers(d.path, d.CredsDir(), d.TLSDir()); err != nil {
+	if err := removeLeftovers(d.path, d.CredsDir(), d.TLSDir(), d.RoutesDir()); err != nil {
 		return err
 	}
 	switch {
@@ -171,7 +172,7 @@ func (d *Dir) MarkUsed() error {
 // then lost would lock them out.
 func (d *Dir) makeOwnDirs() error {
 	made := false
-	for _, dir := range []string{d.CredsDir(), d.ResolverDir(), d.TLSDir()} {
+	for _, dir := range []string{d.CredsDir(), d.ResolverDir(), d.TLSDir(), d.RoutesDir()} {
 		err := os.Mkdir(dir, 0o700)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return explain("create", dir, err)
@@ -254,6 +255,10 @@ func (d *Dir) ResolverDir() string { return filepath.Join(d.path, resolverName) 
 
 // TLSDir returns the directory of the own CA and its certificates.
 func (d *Dir) TLSDir() string { return filepath.Join(d.path, tlsName) }
+
+// RoutesDir returns the directory of the CA that the nodes of a cluster share, and of
+// the certificate for its routes.
+func (d *Dir) RoutesDir() string { return filepath.Join(d.path, routesName) }
 
 // Socket returns the path of the admin socket.
 func (d *Dir) Socket() string { return SocketPath(d.path) }
