@@ -61,6 +61,9 @@ func (a *Appliance) openCluster() error {
 	if err := a.checkStore(c != nil); err != nil || c == nil {
 		return err
 	}
+	if err := a.dir.MakeRoutesDir(); err != nil {
+		return err
+	}
 	secret, err := c.Secret.Reveal()
 	if err != nil {
 		return err
@@ -160,7 +163,7 @@ func (a *Appliance) engineCluster() (*engine.ClusterSettings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the password of the routes: %w", err)
 	}
-	host, port := a.cluster.config.Listen.Split()
+	host, port := a.cluster.config.Routes().Split()
 	return &engine.ClusterSettings{
 		Name: a.cluster.config.Name, Host: host, Port: port, Routes: a.cluster.config.Peers,
 		User: routeUser, Password: hex.EncodeToString(password), TLS: a.cluster.routes.RouteTLSConfig(),

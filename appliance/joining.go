@@ -112,7 +112,7 @@ func (j *joining) about() join.Answer {
 
 // listenJoin answers on the port after that of the routes.
 func listenJoin(c *config.Cluster, secret []byte, answer func(join.Request) join.Answer, o Options) (*join.Keeper, error) {
-	host, port := c.Listen.Split()
+	host, port := c.Routes().Split()
 	addr := net.JoinHostPort(host, fmt.Sprint(config.JoinPort(port)))
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -202,6 +202,9 @@ func (j *joining) round(ctx context.Context) (done bool, err error) {
 // take keeps what a node handed out: the identity last, for with it the node is one of
 // the cluster.
 func (j *joining) take(a join.Answer) error {
+	if err := j.dir.MakeRoutesDir(); err != nil {
+		return err
+	}
 	if err := certs.ImportAuthority(j.dir.RoutesDir(), a.Routes, datadir.WriteFile); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func selfAmong(ctx context.Context, c *config.Cluster) (int, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveLimit)
 	defer cancel()
-	_, own := c.Listen.Split()
+	_, own := c.Routes().Split()
 	var mine []int
 	var unknown []error
 	for i, p := range c.Peers {

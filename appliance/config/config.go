@@ -2,6 +2,8 @@
 
 package config
 
+import "cmp"
+
 // The tags of these structs are the key table:
 //
 //	key      name in the file; under streams and consumers the JetStream API's own
@@ -79,11 +81,17 @@ type Encryption struct {
 // Cluster describes the three replicas.
 type Cluster struct {
 	Name      string   `key:"name" help:"name of the cluster, the same on every node"`
-	Listen    Address  `key:"listen" help:"address for the other nodes; the port after it is for nodes that join" default:"0.0.0.0:6222"`
+	Listen    Address  `key:"listen" help:"address for the other nodes; the port after it is for nodes that join; 0.0.0.0:6222 unless set" example:"0.0.0.0:6222"`
 	Advertise string   `key:"advertise" help:"which of peers this node is; needed only where its own addresses and its host name don't tell"`
 	Peers     []string `key:"peers" help:"host:port of all three nodes, this one included, in the same order on every node; the first makes the identity that all share"`
 	Secret    Secret   `key:"secret" help:"file:PATH of the secret shared by the nodes, 32 characters or more"`
 }
+
+// defaultRoutes is cluster.listen where it is not set.
+const defaultRoutes Address = "0.0.0.0:6222"
+
+// Routes is the address for the other nodes.
+func (c *Cluster) Routes() Address { return cmp.Or(c.Listen, defaultRoutes) }
 
 // Nodes is how many nodes hold the messages.
 func (c *Config) Nodes() int {

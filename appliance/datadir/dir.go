@@ -172,7 +172,7 @@ func (d *Dir) MarkUsed() error {
 // then lost would lock them out.
 func (d *Dir) makeOwnDirs() error {
 	made := false
-	for _, dir := range []string{d.CredsDir(), d.ResolverDir(), d.TLSDir(), d.RoutesDir()} {
+	for _, dir := range []string{d.CredsDir(), d.ResolverDir(), d.TLSDir()} {
 		err := os.Mkdir(dir, 0o700)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return explain("create", dir, err)
@@ -184,6 +184,21 @@ func (d *Dir) makeOwnDirs() error {
 	}
 	if err := syncDir(d.path); err != nil {
 		return explain("create directories in", d.path, err)
+	}
+	return nil
+}
+
+// MakeRoutesDir creates the directory of RoutesDir, for a node of a cluster.
+func (d *Dir) MakeRoutesDir() error {
+	err := os.Mkdir(d.RoutesDir(), 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = syncDir(d.path)
+	}
+	if err != nil {
+		return explain("create", d.RoutesDir(), err)
 	}
 	return nil
 }
@@ -257,7 +272,7 @@ func (d *Dir) ResolverDir() string { return filepath.Join(d.path, resolverName) 
 func (d *Dir) TLSDir() string { return filepath.Join(d.path, tlsName) }
 
 // RoutesDir returns the directory of the CA that the nodes of a cluster share, and of
-// the certificate for its routes.
+// the certificate for its routes. MakeRoutesDir creates it.
 func (d *Dir) RoutesDir() string { return filepath.Join(d.path, routesName) }
 
 // Socket returns the path of the admin socket.

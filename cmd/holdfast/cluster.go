@@ -21,7 +21,7 @@ import (
 func newClusterCmd(std stdio, g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Look at the nodes that replicate to each other",
+		Short: "Look at the nodes that replicate to each other [read-only]",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
