@@ -172,7 +172,10 @@ func Open(o Options) (_ *Appliance, err error) {
 	if err := a.openEngine(); err != nil {
 		return nil, err
 	}
-	return a, a.prepareServers()
+	if err := a.prepareServers(); err != nil {
+		return nil, err
+	}
+	return a, a.serveCluster()
 }
 
 func (a *Appliance) listenHTTP() error {
@@ -345,8 +348,8 @@ func (a *Appliance) Close() error {
 			errs = append(errs, s.Close())
 		}
 	}
-	if a.cluster != nil && a.cluster.keeper != nil {
-		errs = append(errs, a.cluster.keeper.Close())
+	if a.cluster != nil {
+		errs = append(errs, a.cluster.close())
 	}
 	for _, l := range []net.Listener{a.httpListener, a.adminListener} {
 		if l != nil {

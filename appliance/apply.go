@@ -69,7 +69,7 @@ func (a *Appliance) apply(ctx context.Context, by string) error {
 // tellNotApplied logs why a configuration was not applied, when that is another
 // reason than the last time.
 func (a *Appliance) tellNotApplied(err error) {
-	if a.news("configuration", err) {
+	if a.news("configuration", err) && !errors.Is(err, errNoLeader) {
 		a.log.Error("configuration not applied", keyErr, err, keyFix, diag.Hint(err))
 	}
 }
@@ -179,7 +179,7 @@ func (a *Appliance) wait(drain context.Context, w wakes, ready bool) error {
 			if err := a.apply(drain, byLeading); err != nil {
 				a.tellNotApplied(err)
 			}
-			pause = retryFirst
+			pause = leadEvery
 			retry.Reset(pause)
 		case <-a.applied:
 			soon()

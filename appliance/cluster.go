@@ -37,11 +37,13 @@ const (
 
 // cluster is what a node has as one of several; nil on a single node.
 type cluster struct {
-	config *config.Cluster
-	secret []byte
-	routes *certs.Store
-	keeper *join.Keeper
-	shared *jetstream.Shared
+	config   *config.Cluster
+	secret   []byte
+	routes   *certs.Store
+	listener net.Listener // of keeper
+	keeper   *join.Keeper
+	shared   *jetstream.Shared
+	news     chan struct{} // the shared identity changed
 
 	mu    sync.Mutex
 	peers map[string]peer // by address, as cluster.peers has it
@@ -74,15 +76,36 @@ func (a *Appliance) openCluster() error {
 			names = append(names, host)
 		}
 	}
-	a.cluster = &cluster{config: c, secret: []byte(secret), peers: map[string]peer{}}
+	a.cluster = &cluster{config: c, secret: []byte(secret), peers: map[string]peer{}, news: make(chan struct{}, 1)}
 	a.cluster.routes, err = certs.OpenAuto(certs.Options{
 		Dir: a.dir.RoutesDir(), Write: datadir.WriteFile, Now: time.Now, Names: names, NodeName: a.dir.NodeName(), BothEnds: true,
 	})
 	if err != nil {
 		return err
 	}
-	a.cluster.keeper, err = listenJoin(c, a.cluster.secret, a.introduce, a.opts)
+	a.cluster.listener, err = listenJoin(c)
 	return err
+}
+
+// serveCluster answers the other nodes, once there is something to answer with.
+func (a *Appliance) serveCluster() error {
+	if a.cluster == nil {
+		return nil
+	}
+	var err error
+	a.cluster.keeper, err = join.Serve(a.cluster.listener, a.cluster.secret, a.introduce, a.log)
+	return err
+}
+
+// close ends what openCluster and serveCluster began.
+func (c *cluster) close() error {
+	switch {
+	case c.keeper != nil:
+		return c.keeper.Close()
+	case c.listener != nil:
+		return c.listener.Close()
+	}
+	return nil
 }
 
 // checkStore refuses a store of the other kind: a server of a cluster deletes the streams
@@ -171,9 +194,15 @@ func (a *Appliance) engineCluster() (*engine.ClusterSettings, error) {
 }
 
 // sharedIdentity is where the cluster keeps its identity, for package identity.
-type sharedIdentity struct{ *jetstream.Shared }
+type sharedIdentity struct {
+	*jetstream.Shared
+	leader func() string
+}
 
 func (s sharedIdentity) Load() ([]byte, uint64, error) {
+	if s.leader() == "" {
+		return nil, 0, errNoLeader
+	}
 	return s.Shared.Load(context.Background()) // bounds itself
 }
 
@@ -191,23 +220,33 @@ func (a *Appliance) shareIdentity() error {
 		return err
 	}
 	a.cluster.shared = shared
-	a.identity.Share(sharedIdentity{shared})
+	a.identity.Share(sharedIdentity{shared, a.leader}, func() { signalOnce(a.cluster.news) })
 	return nil
 }
 
 // nodes is how many nodes there are.
 func (a *Appliance) nodes() int { return a.opts.Config.Nodes() }
 
+// errNoLeader keeps requests from waiting for somebody who is not there.
+var errNoLeader = diag.Fail(diag.CodeNotReady, errors.New("the cluster has no leader yet"), "most nodes have to be up, at the first start all; `holdfast cluster status` says for whom this one waits")
+
+// leader is who decides on streams and consumers; "" while nobody does.
+func (a *Appliance) leader() string {
+	s, err := a.engine.Cluster()
+	if err != nil {
+		return ""
+	}
+	return s.Leader
+}
+
 // catchUp takes what another node changed of the identity.
 func (a *Appliance) catchUp(ctx context.Context) error {
 	if a.cluster == nil {
 		return nil
 	}
-	changed, err := a.identity.CatchUp()
-	if err != nil || !changed {
+	if err := a.identity.CatchUp(); err != nil {
 		return err
 	}
-	a.log.Info("accounts and users changed on another node")
 	a.rememberKeys()
 	return errors.Join(a.writeCreds(), a.publishIdentity(ctx))
 }
@@ -217,10 +256,9 @@ func (a *Appliance) catchUp(ctx context.Context) error {
 func (a *Appliance) tendCluster(ctx context.Context, led chan<- struct{}) {
 	var tending sync.WaitGroup
 	defer tending.Wait()
-	news := make(chan struct{}, 1)
 	tending.Go(func() { a.tendLead(ctx, led) })
 	tending.Go(func() { a.tendPeers(ctx) })
-	tending.Go(func() { a.tendShared(ctx, news) })
+	tending.Go(func() { a.tendShared(ctx) })
 	tending.Go(func() {
 		a.cluster.routes.Run(ctx, a.certsEvery(),
 			func() { a.log.Info("certificates of the routes changed") },
@@ -230,14 +268,16 @@ func (a *Appliance) tendCluster(ctx context.Context, led chan<- struct{}) {
 	})
 }
 
+// tendLead wakes whoever applies when there is another leader, or one at last.
 func (a *Appliance) tendLead(ctx context.Context, led chan<- struct{}) {
-	leads := false
+	before := ""
 	every(ctx, leadEvery, func() {
-		before := leads
-		if leads = a.engine.Leads(); leads && !before {
-			a.log.Info("this node leads: it applies its file")
+		now := a.leader()
+		if now != "" && now != before {
+			a.log.Info("the cluster has a leader, which applies its file", keyNode, now)
 			signalOnce(led)
 		}
+		before = now
 	})
 }
 
@@ -264,23 +304,27 @@ func signalOnce(c chan<- struct{}) {
 }
 
 // tendShared takes what other nodes change of the identity, as soon as it hears of it.
-func (a *Appliance) tendShared(ctx context.Context, news chan struct{}) {
+func (a *Appliance) tendShared(ctx context.Context) {
 	stop := func() {}
 	defer func() { stop() }()
 	watched := false
 	for {
 		if !watched {
-			if s, err := a.cluster.shared.Watch(func() { signalOnce(news) }); err == nil {
+			if s, err := a.cluster.shared.Watch(func() { signalOnce(a.cluster.news) }); err == nil {
 				stop, watched = s, true
 			}
 		}
-		if err := a.catchUp(ctx); a.news("shared identity", err) && ctx.Err() == nil {
+		err := a.catchUp(ctx)
+		if errors.Is(err, errNoLeader) {
+			err = nil // which others say
+		}
+		if a.news("shared identity", err) && ctx.Err() == nil {
 			a.log.Warn("who may connect is not known from the cluster, the last that was known counts", keyErr, err, keyFix, diag.Hint(err))
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-news:
+		case <-a.cluster.news:
 		case <-time.After(sharedEvery):
 		}
 	}
@@ -311,7 +355,11 @@ func (a *Appliance) tendPeers(ctx context.Context) {
 			if err == nil {
 				next.ahead = answer.Time.Sub(begun.Add(now.Sub(begun) / 2))
 			}
-			if err == nil && answer.Refused != "" {
+			switch {
+			case err != nil || answer.Refused == "":
+			case answer.Wait:
+				next.err = fmt.Errorf("node %s joins: %s", answer.Node, answer.Refused)
+			default:
 				next.err = diag.Fail(diag.CodeClusterJoin, fmt.Errorf("node %s has nothing to do with this one: %s", answer.Node, answer.Refused),
 					"the block `cluster:` and the secret have to be the same on every node, and each node has to have joined the same cluster")
 			}

@@ -93,36 +93,35 @@ func (j *joining) serve() (closeAll func() error, err error) {
 		serving.Wait()
 		return err
 	}
-	k, err := listenJoin(j.opts.Config.Cluster, j.secret, func(r join.Request) join.Answer {
-		a := j.about()
-		if a.Refused = fits(j.opts.Config.Cluster, r); a.Refused == "" {
-			a.Refused, a.Wait = "it has no identity itself yet", true
-		}
-		return a
-	}, j.opts)
+	port, err := listenJoin(j.opts.Config.Cluster)
 	if err != nil {
 		return nil, errors.Join(err, closeAdmin())
+	}
+	k, err := join.Serve(port, j.secret, j.introduce, j.opts.Log)
+	if err != nil {
+		return nil, errors.Join(err, port.Close(), closeAdmin())
 	}
 	return func() error { return errors.Join(k.Close(), closeAdmin()) }, nil
 }
 
-func (j *joining) about() join.Answer {
-	return join.Answer{Node: j.dir.NodeName(), Time: time.Now(), Version: j.opts.Version, Wants: newChange(j.opts.Config, "").digest}
+// introduce answers another node.
+func (j *joining) introduce(r join.Request) join.Answer {
+	a := join.Answer{Node: j.dir.NodeName(), Time: time.Now(), Version: j.opts.Version, Wants: newChange(j.opts.Config, "").digest}
+	if a.Refused = fits(j.opts.Config.Cluster, r); a.Refused == "" {
+		a.Refused, a.Wait = "it has no identity itself yet", true
+	}
+	return a
 }
 
-// listenJoin answers on the port after that of the routes.
-func listenJoin(c *config.Cluster, secret []byte, answer func(join.Request) join.Answer, o Options) (*join.Keeper, error) {
+// listenJoin opens the port after that of the routes.
+func listenJoin(c *config.Cluster) (net.Listener, error) {
 	host, port := c.Routes().Split()
 	addr := net.JoinHostPort(host, fmt.Sprint(config.JoinPort(port)))
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, engine.ListenError("cluster.listen", addr, err)
 	}
-	k, err := join.Serve(l, secret, answer, o.Log)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return k, nil
+	return l, nil
 }
 
 // fits says why a node can't be one of the cluster that is described here; "" when it

@@ -41,6 +41,10 @@ func (c *ClusterSettings) validate() error {
 	return nil
 }
 
+// routesLimit bounds how long the server may take to listen for routes, which it begins
+// with behind the caller's back.
+const routesLimit = 10 * time.Second
+
 // setCluster goes past the configuration text, which may be shown: there is a password
 // in it.
 func setCluster(opts *server.Options, c *ClusterSettings) {

@@ -40,6 +40,7 @@ type File struct {
 type Identity struct {
 	file     File
 	shared   Shared     // nil on a single node
+	taken    func()     // see Share
 	at       uint64     // where in shared current is from; guarded by changing
 	changing sync.Mutex // held from reading current to storing its successor
 	current  atomic.Pointer[state]
@@ -95,7 +96,7 @@ func (id *Identity) change(f func(next *state, now time.Time) (bool, error)) err
 	id.changing.Lock()
 	defer id.changing.Unlock()
 
-	if _, err := id.catchUp(); err != nil {
+	if err := id.catchUp(); err != nil {
 		return err
 	}
 	next := id.current.Load().clone()

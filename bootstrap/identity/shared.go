@@ -18,50 +18,50 @@ type Shared interface {
 	Store(data []byte, after uint64) (at uint64, err error)
 }
 
-// Share makes the identity that of a cluster, as of the next change or CatchUp.
-func (id *Identity) Share(s Shared) {
+// Share makes the identity that of a cluster, as of the next change or CatchUp. taken is
+// called whenever what another node changed was taken, and must not call back.
+func (id *Identity) Share(s Shared, taken func()) {
 	id.changing.Lock()
 	defer id.changing.Unlock()
-	id.shared = s
+	id.shared, id.taken = s, taken
 }
 
-// CatchUp takes what another node changed and reports whether there was something.
-// What it takes is on disk when it returns.
-func (id *Identity) CatchUp() (bool, error) {
+// CatchUp takes what another node changed. It is on disk when it returns.
+func (id *Identity) CatchUp() error {
 	id.changing.Lock()
 	defer id.changing.Unlock()
 	return id.catchUp()
 }
 
-func (id *Identity) catchUp() (bool, error) {
+func (id *Identity) catchUp() error {
 	if id.shared == nil {
-		return false, nil
+		return nil
 	}
 	data, at, err := id.shared.Load()
 	if err != nil {
-		return false, fmt.Errorf("read the identity of the cluster: %w", err)
+		return fmt.Errorf("read the identity of the cluster: %w", err)
 	}
 	if at == 0 || at == id.at {
-		return false, nil
+		return nil
 	}
 	next, err := decode(data)
 	if err != nil {
-		return false, fmt.Errorf("read the identity of the cluster: %w", err)
+		return fmt.Errorf("read the identity of the cluster: %w", err)
 	}
 	current := id.current.Load()
 	if next.operator.token != current.operator.token {
-		return false, diag.FailPermanently(diag.CodeClusterJoin, fmt.Errorf("read the identity of the cluster: it is another one than in %s", id.file.Path),
+		return diag.FailPermanently(diag.CodeClusterJoin, fmt.Errorf("read the identity of the cluster: it is another one than in %s", id.file.Path),
 			"this data directory belongs to another cluster: start the node with an empty one, or with the peers it had")
 	}
-	news := !same(current, next)
-	if news {
+	if !same(current, next) {
 		if err := id.file.save(next); err != nil {
-			return false, err
+			return err
 		}
 		id.current.Store(next)
+		id.taken()
 	}
 	id.at = at
-	return news, nil
+	return nil
 }
 
 // share puts a changed identity where the other nodes find it.

@@ -65,6 +65,21 @@ func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
 	}
 }
 
+// clusterText is how the cluster is in a few words.
+func clusterText(c admin.Cluster) string {
+	up := 0
+	for _, m := range c.Nodes {
+		if m.Self || m.Connected {
+			up++
+		}
+	}
+	text := fmt.Sprintf("%d of %d nodes connected, ", up, c.Size)
+	if c.Leader == "" {
+		return text + "NO LEADER"
+	}
+	return text + c.Leader + " leads"
+}
+
 func troubled(c admin.Cluster) bool {
 	for _, m := range c.Nodes {
 		if m.Problem != "" {
