@@ -120,8 +120,13 @@ func (c *checker) secrets() {
 		all = append(all, named{path{"cluster", "secret"}, c.cfg.Cluster.Secret})
 	}
 	for _, n := range all {
-		if _, err := n.s.Reveal(); err != nil {
+		text, err := n.s.Reveal()
+		switch {
+		case err != nil:
 			c.fail(diag.CodeSecretFile, n.at, err.Error(), diag.Hint(err))
+		case n.at[0] == "cluster" && text != "" && len(text) < shortestSecret:
+			c.fail(diag.CodeSecretFile, n.at, fmt.Sprintf("the secret in %s has %d characters, which can be guessed", n.s.Path(), len(text)),
+				fmt.Sprintf("write %d or more into it, on every node: `openssl rand -hex 32`", shortestSecret))
 		}
 	}
 }

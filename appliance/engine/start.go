@@ -39,7 +39,13 @@ func (e *Engine) run(ctx context.Context) error {
 		return fmt.Errorf("start the engine: %w", context.Cause(ctx))
 	}
 	e.recovery.begin(e.settings.StoreDir)
-	m, err := mend(e.settings.StoreDir, e.log.names, &e.recovery.check)
+	look := mend
+	if e.Clustered() {
+		// What a node of a cluster lost, the others have; a node that remembered it as
+		// removed would never get it from them.
+		look = mendChecksums
+	}
+	m, err := look(e.settings.StoreDir, e.log.names, &e.recovery.check)
 	if err != nil {
 		return diag.Fail(diag.CodeEngine, fmt.Errorf("mend the metadata in %s: %w", e.settings.StoreDir, err),
 			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
@@ -71,6 +77,9 @@ func (e *Engine) recover(ctx context.Context) error {
 	// JetStreamEnabled says yes then.
 	if err := e.failure(); err != nil {
 		return err
+	}
+	if e.Clustered() {
+		e.server.ReadyForConnections(routesLimit) // healthz says what is not
 	}
 	if err := e.healthz(server.HealthzOptions{JSEnabledOnly: true}); err != nil {
 		return diag.Fail(diag.CodeEngine, fmt.Errorf("start the engine: %w", err), engineHint)
