@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,7 +31,7 @@ func TestStoreOfASingleServerIsKnown(t *testing.T) {
 	if got, err := StoreOf(s.StoreDir); err != nil || got != ClusterStore {
 		t.Errorf("got %v and %v, want %v", got, err, ClusterStore)
 	}
-	if _, err := MendStore(s.StoreDir, Names{}, nil); err != errReplica {
+	if _, err := MendStore(s.StoreDir, Names{}, nil); !errors.Is(err, errReplica) {
 		t.Errorf("got %v, want %v", err, errReplica)
 	}
 }

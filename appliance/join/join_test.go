@@ -26,13 +26,18 @@ const (
 
 // buffer is a log that can be read while it is written.
 type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu      sync.Mutex
+	b       bytes.Buffer
+	written chan struct{}
 }
 
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	select {
+	case b.written <- struct{}{}:
+	default:
+	}
 	return b.b.Write(p)
 }
 
@@ -49,7 +54,7 @@ func keeper(t *testing.T, answer func(Request) Answer) (string, *buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &buffer{}
+	log := &buffer{written: make(chan struct{}, 1)}
 	k, err := Serve(l, []byte(secret), answer, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -94,12 +99,12 @@ func TestAnotherSecretGetsNothing(t *testing.T) {
 	if diag.CodeOf(err) != diag.CodeClusterSecret || len(got.Identity) > 0 {
 		t.Fatalf("got %v and %v, want nothing and %s", got, err, diag.CodeClusterSecret)
 	}
-	deadline := time.Now().Add(patience)
-	for !strings.Contains(log.String(), "turned away") {
-		if time.Now().After(deadline) {
+	for over := time.After(patience); !strings.Contains(log.String(), "turned away"); {
+		select {
+		case <-log.written:
+		case <-over:
 			t.Fatalf("got log %q, want who was turned away", log)
 		}
-		time.Sleep(time.Millisecond)
 	}
 	if strings.Contains(log.String(), secret) {
 		t.Error("the secret is in the log")

@@ -31,6 +31,7 @@ type Keeper struct {
 
 	serving sync.WaitGroup
 	places  chan struct{}
+	closing chan struct{}
 	mu      sync.Mutex
 	open    map[net.Conn]bool // nil once it is closed
 }
@@ -45,7 +46,7 @@ func Serve(l net.Listener, secret []byte, answer func(Request) Answer, log *slog
 	k := &Keeper{
 		secret: secret, answer: answer, log: log, listener: l,
 		config: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13},
-		places: make(chan struct{}, most), open: map[net.Conn]bool{},
+		places: make(chan struct{}, most), closing: make(chan struct{}), open: map[net.Conn]bool{},
 	}
 	k.serving.Go(k.accept)
 	return k, nil
@@ -53,6 +54,7 @@ func Serve(l net.Listener, secret []byte, answer func(Request) Answer, log *slog
 
 // Close ends all exchanges and waits for them.
 func (k *Keeper) Close() error {
+	close(k.closing)
 	err := k.listener.Close()
 	k.mu.Lock()
 	for c := range k.open {
@@ -75,7 +77,11 @@ func (k *Keeper) accept() {
 		}
 		if err != nil {
 			// Out of descriptors, most likely: the next one may work.
-			time.Sleep(100 * time.Millisecond)
+			select {
+			case <-k.closing:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
 			continue
 		}
 		select {
