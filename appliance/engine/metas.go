@@ -37,9 +37,9 @@ func (m *metaMender) stream() error {
 		return err
 	}
 	path := filepath.Join(m.dir, server.JetStreamMetaFile)
-	meta, err := os.ReadFile(path)
-	if sealed(m.dir) || err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && wholeMeta(meta, m.key.stream) {
-		return err
+	meta, err := os.ReadFile(path) // what can't be read is as good as gone
+	if sealed(m.dir) || err == nil && wholeMeta(meta, m.key.stream) {
+		return nil
 	}
 	if blocks, _, err := storedBlocks(filepath.Join(m.dir, messagesDir)); err != nil || len(blocks) == 0 {
 		// Nothing to keep; what is torn would be in the way of one that is whole.
@@ -76,10 +76,7 @@ func (m *metaMender) restore(dir, name, hashed, note string) (bool, error) {
 		return false, nil
 	}
 	path := filepath.Join(dir, server.JetStreamMetaFile)
-	meta, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
+	meta, _ := os.ReadFile(path) // what can't be read is as good as gone
 	if bytes.Equal(meta, []byte(note)) {
 		return false, nil
 	}
