@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./appliance/ingest ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process test-system test-power torture lint fmt golden cross packages tarballs bench bench-queue bench-peers clean
+.PHONY: help build run test test-unit test-race test-process test-system test-power torture lint fmt golden cross packages tarballs bench bench-queue bench-tune bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ bench: build bench-queue ## figures beside a stock nats-server, Redis and Rabbit
 
 bench-queue: build bench-peers ## the part with messages; BENCH='-pairs 6 -cells sync' for less
 	$(GO) run ./cmd/bench queue -holdfast $(BIN) -json bin/queue.json -markdown bin/queue.md $(BENCH)
+
+bench-tune: build ## settings of the disk by turns, also those that make no difference; root; BENCH='-only scheduler'
+	$(GO) run ./cmd/bench tune -holdfast $(BIN) -markdown bin/tune.md $(BENCH)
 
 # Where they can't be installed, the table is without them, and says so.
 bench-peers: ## install Redis and RabbitMQ (Debian, root); no service is started
