@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,13 +37,7 @@ func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
 			"has a problem, 1 when the node here does not answer or is a single one.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
-			defer cancel()
-			node, err := g.client()
-			if err != nil {
-				return err
-			}
-			s, err := node.Status(ctx)
+			s, err := g.status(c.Context())
 			if err != nil {
 				return err
 			}

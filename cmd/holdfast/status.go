@@ -30,13 +30,7 @@ func newStatusCmd(std stdio, g *globals) *cobra.Command {
 			"each consumer is behind. Exit code 3 when the node is not ready, 1 when none answers.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
-			defer cancel()
-			node, err := g.client()
-			if err != nil {
-				return err
-			}
-			s, err := node.Status(ctx)
+			s, err := g.status(c.Context())
 			if err != nil {
 				return err
 			}
@@ -51,6 +45,17 @@ func newStatusCmd(std stdio, g *globals) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// status asks the running node how it is.
+func (g *globals) status(ctx context.Context) (admin.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	node, err := g.client()
+	if err != nil {
+		return admin.Status{}, err
+	}
+	return node.Status(ctx)
 }
 
 func printStatus(w io.Writer, s admin.Status) {
