@@ -164,6 +164,11 @@ func (a *Appliance) startEngine(ctx context.Context) error {
 			return err
 		case <-tick.C:
 			p := a.engine.Progress()
+			if p.Doing != "" {
+				a.log.Info("preparing streams", keyWhat, p.Doing, keyCount, p.StreamsDone, keyTotal, p.StreamsTotal, keyStream, p.Current)
+				a.opts.Notify.Extend(startExtension, recoveryLine(p))
+				continue
+			}
 			a.log.Info("recovering streams", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
 				keyBytes, humanize.IBytes(uint64(p.BytesDone)), keyStream, p.Current)
 			a.opts.Notify.Extend(startExtension, recoveryLine(p))
@@ -172,6 +177,9 @@ func (a *Appliance) startEngine(ctx context.Context) error {
 }
 
 func recoveryLine(p engine.Progress) string {
+	if p.Doing != "" {
+		return fmt.Sprintf("%s streams: %d of %d, now %s", p.Doing, p.StreamsDone, p.StreamsTotal, p.Current)
+	}
 	return fmt.Sprintf("recovering streams: %d of %d, %s of %s", p.StreamsDone, p.StreamsTotal,
 		humanize.IBytes(uint64(p.BytesDone)), humanize.IBytes(uint64(p.BytesTotal)))
 }
@@ -182,6 +190,7 @@ func (a *Appliance) tellRecovered(dur time.Duration) {
 		a.log.Info("streams recovered", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
 			keyBytes, humanize.IBytes(uint64(p.BytesTotal)), keyDur, dur.Round(time.Millisecond).String())
 	}
+	a.tellEncryption()
 	for _, s := range p.Restored {
 		a.log.Warn("a crash had left metadata without its checksum, which has been written again", keyStream, s)
 	}

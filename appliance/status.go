@@ -125,6 +125,7 @@ func (a *Appliance) addStorage(s *admin.Status) {
 		s.Storage.VolumeTotal, s.Storage.VolumeFree, s.Storage.FileSystem = int64(vol.Total), int64(vol.Free), vol.FSType
 	}
 	s.Storage.Limit, s.Storage.FlushSeconds = a.storeLimit, a.flush.Seconds()
+	s.Storage.Encryption = a.encryptionStatus()
 	a.addRoom(&s.Storage)
 	st, err := a.engine.Stats()
 	if err != nil {

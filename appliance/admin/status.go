@@ -121,11 +121,21 @@ type Storage struct {
 	// FullInSeconds is when MinFree is reached, as things went lately; 0 when the volume
 	// does not fill up.
 	FullInSeconds float64 `json:"full_in_seconds,omitempty"`
+	// Encryption is how what is stored is encrypted; absent when it is not.
+	Encryption *Encryption `json:"encryption,omitempty"`
 	// FlushSeconds is how long the volume took at the start to make a message durable.
 	FlushSeconds float64 `json:"flush_seconds"`
 	// MemoryUsed and MemoryLimit are those of memory streams.
 	MemoryUsed  int64 `json:"memory_used_bytes"`
 	MemoryLimit int64 `json:"memory_limit_bytes"`
+}
+
+// Encryption is how what is stored is encrypted.
+type Encryption struct {
+	Cipher string `json:"cipher"` // aes or chacha
+	// PreviousKey: the configuration names a key before the present one, which has done
+	// its work.
+	PreviousKey bool `json:"previous_key,omitempty"`
 }
 
 // Damage is a piece of a stream that could not be read.

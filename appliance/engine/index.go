@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"os"
+	"path/filepath"
 
 	"github.com/minio/highwayhash"
 )
@@ -22,19 +23,17 @@ const (
 
 // indexedEnd returns the last sequence of a stream as its index knows it, which may be
 // old, but was there once; false when there is no index that can be read.
-func indexedEnd(path, stream string) (uint64, bool) {
-	buf, err := os.ReadFile(path)
-	if err != nil || len(buf) < 32 {
-		return 0, false
-	}
-	buf, sum := buf[:len(buf)-indexSum], buf[len(buf)-indexSum:]
-	key := sha256.Sum256([]byte(stream))
-	h, err := highwayhash.New64(key[:])
+func (m *mending) indexedEnd() (uint64, bool) {
+	sealed, err := os.ReadFile(filepath.Join(m.dir, messagesDir, indexName))
 	if err != nil {
 		return 0, false
 	}
-	_, _ = h.Write(buf) // a hash takes everything
-	if !bytes.Equal(h.Sum(nil), sum) || buf[0] != indexMagic || buf[1] < 1 || buf[1] > indexVersions {
+	unbox := m.keys.opening(m.dir, m.key.account, m.key.stream)
+	if unbox == nil {
+		return 0, false
+	}
+	buf, ok := openIndex(sealed, m.key.stream, unbox)
+	if !ok {
 		return 0, false
 	}
 	r := bytes.NewReader(buf[2:])
@@ -48,4 +47,32 @@ func indexedEnd(path, stream string) (uint64, bool) {
 	}
 	end, err := binary.ReadUvarint(r)
 	return end, err == nil
+}
+
+// openIndex checks and decrypts an index.
+func openIndex(sealed []byte, stream string, unbox func([]byte) ([]byte, error)) ([]byte, bool) {
+	if len(sealed) < 32 {
+		return nil, false
+	}
+	body, sum := sealed[:len(sealed)-indexSum], sealed[len(sealed)-indexSum:]
+	if !bytes.Equal(sumOf(stream, body), sum) {
+		return nil, false
+	}
+	buf, err := unbox(body)
+	if err != nil || len(buf) < 2 || buf[0] != indexMagic || buf[1] < 1 || buf[1] > indexVersions {
+		return nil, false
+	}
+	return buf, true
+}
+
+// sumOf is the checksum of an index or of metadata. name is what the server makes its key
+// of.
+func sumOf(name string, data []byte) []byte {
+	key := sha256.Sum256([]byte(name))
+	h, err := highwayhash.New64(key[:])
+	if err != nil {
+		return nil // a key of 32 bytes is always taken
+	}
+	_, _ = h.Write(data) // a hash takes everything
+	return h.Sum(nil)
 }

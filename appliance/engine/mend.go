@@ -23,8 +23,8 @@ type mended struct {
 }
 
 // mend looks at the metadata and the blocks of every stream and its consumers before
-// the server does.
-func mend(storeDir string, names Names) (mended, error) {
+// the server does. ring opens those that are encrypted; nil when none is.
+func mend(storeDir string, names Names, ring *keyring) (mended, error) {
 	now := time.Now()
 	var m mended
 	var errs []error
@@ -38,23 +38,40 @@ func mend(storeDir string, names Names) (mended, error) {
 	for _, key := range storedStreams(root) {
 		dir := filepath.Join(root, key.account, "streams", key.stream)
 		label := names.name(key.account) + "/" + key.stream
-		fixed, err := restoreChecksum(dir, key.stream, key.stream)
+		sealed, err := isEncrypted(dir)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		keys := ring
+		if !sealed {
+			keys = nil
+		}
+		damaged, err := setAsideUnreadable(storeDir, key, names, keys, now)
+		m.damaged = append(m.damaged, damaged...)
+		errs = append(errs, err)
+		fixed, err := restoreChecksum(dir, key.stream, key.stream, keys.opening(dir, key.account, key.stream))
 		note(&m.restored, label, fixed, err)
 
-		damaged, err := mendBlocks(storeDir, key, names, now)
+		damaged, err = mendBlocks(storeDir, key, names, keys, now)
 		m.damaged = append(m.damaged, damaged...)
 		errs = append(errs, err)
 
-		consumers, err := os.ReadDir(filepath.Join(dir, "obs"))
+		consumers, err := os.ReadDir(filepath.Join(dir, consumersDir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 		for _, c := range consumers {
-			own, label := filepath.Join(dir, "obs", c.Name()), label+"/"+c.Name()
-			fixed, err := restoreChecksum(own, c.Name(), key.stream+"/"+c.Name())
+			own, label := filepath.Join(dir, consumersDir, c.Name()), label+"/"+c.Name()
+			unbox := keys.opening(own, key.account, consumerName(key.stream, c.Name()))
+			fixed, err := restoreChecksum(own, c.Name(), key.stream+"/"+c.Name(), unbox)
 			note(&m.restored, label, fixed, err)
-			fixed, err = setAsideDamagedPosition(own)
+			fixed, err = setAsideDamagedPosition(own, unbox)
 			note(&m.startedOver, label, fixed, err)
+			if unbox == nil && keys != nil {
+				fixed, err := setAside(own, server.JetStreamMetaFileKey, server.JetStreamMetaFile, server.JetStreamMetaFileSum, positionFile)
+				note(&m.startedOver, label, fixed, err)
+			}
 		}
 	}
 	slices.Sort(m.restored)

@@ -27,17 +27,19 @@ const (
 // mendBlocks looks for damage in the blocks of a stream before the server does: at the
 // first record that is not whole the server cuts a block off, and with it every message
 // behind. Here only the broken record goes, and the block as it was is kept. A stream
-// whose index is newer than its blocks is left alone: the server does not read them.
-func mendBlocks(storeDir string, key streamKey, names Names, now time.Time) ([]Damage, error) {
+// whose index is newer than its blocks is left alone: the server does not read them. In an
+// encrypted store every block has a key, too; keys is nil in one that is not.
+func mendBlocks(storeDir string, key streamKey, names Names, keys *keyring, now time.Time) ([]Damage, error) {
 	dir := filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
 	blocks, err := staleBlocks(filepath.Join(dir, messagesDir))
+	current := len(blocks) == 0
+	if err == nil && current {
+		blocks, err = keys.withoutKeys(filepath.Join(dir, messagesDir), key)
+	}
 	if err != nil || len(blocks) == 0 {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, server.JetStreamMetaFileKey)); err == nil {
-		return nil, nil // encrypted: nothing can be seen from outside
-	}
-	m := mending{storeDir: storeDir, dir: dir, key: key, account: names.name(key.account), blocks: blocks, now: now}
+	m := mending{storeDir: storeDir, dir: dir, key: key, account: names.name(key.account), keys: keys, blocks: blocks, current: current, now: now}
 	found, err := m.run()
 	if err != nil {
 		return nil, fmt.Errorf("mend stream %s/%s in %s: %w", m.account, key.stream, dir, err)
@@ -48,19 +50,27 @@ func mendBlocks(storeDir string, key streamKey, names Names, now time.Time) ([]D
 // staleBlocks are the numbers of the blocks, when the index is older than one of them
 // or gone.
 func staleBlocks(dir string) ([]int, error) {
+	blocks, stale, err := blocksIn(dir)
+	if !stale {
+		return nil, err
+	}
+	return blocks, err
+}
+
+// blocksIn are the numbers of the blocks, in order, and whether one of them is newer than
+// the index.
+func blocksIn(dir string) (blocks []int, stale bool, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var indexed time.Time
 	if info, err := os.Stat(filepath.Join(dir, indexName)); err == nil {
 		indexed = info.ModTime()
 	}
-	stale := false
-	var blocks []int
 	for _, e := range entries {
 		number, ok := strings.CutSuffix(e.Name(), blockSuffix)
 		n, err := strconv.Atoi(number)
@@ -72,23 +82,21 @@ func staleBlocks(dir string) ([]int, error) {
 			stale = true
 		}
 	}
-	if !stale {
-		return nil, nil
-	}
 	slices.Sort(blocks)
-	return blocks, nil
+	return blocks, stale, nil
 }
 
 // mending is a stream, block after block.
 type mending struct {
 	storeDir, dir string
 	key           streamKey
-	account       string // its name
-	blocks        []int  // numbers, in order
+	account       string   // its name
+	keys          *keyring // nil: not encrypted
+	blocks        []int    // numbers, in order
+	current       bool     // the index is newer than all of them
 	now           time.Time
 
 	last, known uint64 // sequences of the blocks read so far, see scanned
-	hidden      bool   // a block is compressed: what is in it is not known
 }
 
 // repair is what is to be done about a block.
@@ -96,19 +104,24 @@ type repair struct {
 	index  int
 	damage Damage
 	found  []byte // what is in the file
-	whole  []byte // what is to be in it
+	whole  []byte // the records that are to be in it
 }
 
 func (m *mending) path(index int) string {
-	return filepath.Join(m.dir, messagesDir, strconv.Itoa(index)+blockSuffix)
+	return blockPath(filepath.Join(m.dir, messagesDir), index)
 }
 
+// read reads the records of a block, whatever form they are kept in.
 func (m *mending) read(index int) (*blockReader, error) {
-	buf, err := os.ReadFile(m.path(index))
+	raw, err := os.ReadFile(m.path(index))
 	if err != nil {
 		return nil, err
 	}
-	return newBlockReader(m.key.stream, index, buf)
+	key, ok := m.blockKey(index)
+	if !ok && len(raw) > 0 {
+		return lostBlock(m.key.stream, index, raw)
+	}
+	return openBlock(m.key.stream, index, raw, key)
 }
 
 // run finds out everything before it changes anything.
@@ -123,9 +136,11 @@ func (m *mending) run() ([]Damage, error) {
 			repairs = append(repairs, *r)
 		}
 	}
-	index := filepath.Join(m.dir, messagesDir, indexName)
-	end, indexed := indexedEnd(index, m.key.stream)
-	if indexed && !m.hidden && end > m.known && !toTheEnd(repairs) {
+	end, indexed := m.indexedEnd()
+	switch {
+	case indexed && m.current && toTheEnd(repairs):
+		boundLost(repairs, end)
+	case indexed && end > m.known && !toTheEnd(repairs):
 		r, err := m.cutOff(end)
 		if err != nil {
 			return nil, err
@@ -161,7 +176,7 @@ func (m *mending) mend(repairs []repair, end uint64) ([]Damage, error) {
 		if r.index == last {
 			continue
 		}
-		if err := writeSynced(m.path(r.index), r.whole); err != nil {
+		if err := m.write(r.index, r.whole); err != nil {
 			return nil, err
 		}
 	}
@@ -170,22 +185,20 @@ func (m *mending) mend(repairs []repair, end uint64) ([]Damage, error) {
 
 func (m *mending) mendLast(last int, repairs []repair, end uint64) error {
 	r, err := m.read(last)
-	if err != nil || bytes.HasPrefix(r.buf, []byte(compressed)) {
+	if err != nil {
 		return err
 	}
-	before := r.buf
+	before, cut := r.buf, r.cut
 	for _, rep := range repairs {
 		if rep.index == last {
-			r.buf = rep.whole
+			r.buf, r.cut = rep.whole, false
 		}
 	}
-	if !m.hidden {
-		r.buf = r.reaching(end)
-	}
-	if bytes.Equal(r.buf, before) {
+	r.buf = r.reaching(end)
+	if bytes.Equal(r.buf, before) && !cut {
 		return nil
 	}
-	return writeSynced(m.path(last), r.buf)
+	return m.write(last, r.buf)
 }
 
 // look returns what is damaged in a block; nil when nothing is, or only the end of a
@@ -195,9 +208,9 @@ func (m *mending) look(i int) (*repair, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(r.buf, []byte(compressed)) {
-		m.hidden = true
-		return nil, nil
+	if _, ok := m.blockKey(m.blocks[i]); !ok && len(r.raw) == 0 {
+		// A crash came between the two files. The server would not recover the stream.
+		return nil, m.write(m.blocks[i], nil)
 	}
 	s := r.scan(m.last)
 	m.last, m.known = s.last, max(m.known, s.known)
@@ -208,7 +221,7 @@ func (m *mending) look(i int) (*repair, error) {
 	if len(holes) == 0 {
 		return nil, nil
 	}
-	out := &repair{index: m.blocks[i], found: r.buf}
+	out := &repair{index: m.blocks[i], found: r.raw}
 	out.damage = Damage{Kept: s.messages, Lost: []SeqRange{}}
 	at := 0
 	for _, h := range holes {
@@ -238,13 +251,21 @@ func (m *mending) cutOff(end uint64) (repair, error) {
 	if n := len(s.holes); n > 0 {
 		whole = whole[:s.holes[n-1].from] // what the server would cut off
 	}
-	return repair{index: last, found: r.buf, whole: whole, damage: Damage{Kept: s.messages, Lost: []SeqRange{{m.known + 1, end}}}}, nil
+	return repair{index: last, found: r.raw, whole: whole, damage: Damage{Kept: s.messages, Lost: []SeqRange{{m.known + 1, end}}}}, nil
 }
 
 // toTheEnd reports whether what is lost reaches to the end of the stream already, as far
 // as that ever was.
 func toTheEnd(repairs []repair) bool {
 	return len(repairs) > 0 && slices.ContainsFunc(repairs[len(repairs)-1].damage.Lost, func(r SeqRange) bool { return r.To == 0 })
+}
+
+// boundLost puts the end of the stream to what is lost up to it.
+func boundLost(repairs []repair, end uint64) {
+	lost := repairs[len(repairs)-1].damage.Lost
+	if l := &lost[len(lost)-1]; l.To == 0 && end >= l.From {
+		l.To = end
+	}
 }
 
 // firstBehind is the first sequence behind a block; 0 when there is none.
@@ -271,7 +292,7 @@ func (m *mending) firstBehind(i int) uint64 {
 // setAside writes the block as it was into the quarantine, and beside it what is wrong
 // with it.
 func (m *mending) setAside(r *repair) error {
-	path := filepath.Join(m.storeDir, quarantine, m.now.UTC().Format("20060102T150405Z"), m.key.account, m.key.stream, strconv.Itoa(r.index)+blockSuffix)
+	path := filepath.Join(m.storeDir, quarantine, m.now.UTC().Format(quarantineTime), m.key.account, m.key.stream, strconv.Itoa(r.index)+blockSuffix)
 	r.damage.Account, r.damage.Stream, r.damage.Found, r.damage.Original = m.account, m.key.stream, m.now.UTC(), path
 	text, err := json.MarshalIndent(r.damage, "", "  ")
 	if err != nil {
@@ -279,6 +300,12 @@ func (m *mending) setAside(r *repair) error {
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make the quarantine: %w", err)
+	}
+	// Without its key nobody could read it.
+	if key, err := os.ReadFile(keyPath(filepath.Join(m.dir, messagesDir), r.index)); err == nil {
+		if err := writeSynced(keyPath(filepath.Dir(path), r.index), key); err != nil {
+			return err
+		}
 	}
 	return errors.Join(writeSynced(path, r.found), writeSynced(path+damageReport, append(text, '\n')))
 }

@@ -28,6 +28,9 @@ const (
 // Progress says how far the recovery of the streams is.
 type Progress struct {
 	Phase Phase
+	// Doing is what the start does to streams before it recovers them, such as
+	// "encrypting"; "" while it does nothing of the kind. The figures are its own then.
+	Doing string
 	// Streams and bytes found on disk before the start, and how much of that is
 	// back. The bytes of a stream count when all of it is.
 	StreamsTotal, StreamsDone int
@@ -72,10 +75,19 @@ type recovery struct {
 	open  []streamKey // begun and not ended, oldest first
 
 	mended mended
+
+	preparing Progress // while the store is being prepared
 }
 
 func newRecovery(names Names) *recovery {
 	return &recovery{names: names, restoring: make(chan struct{}), phase: PhaseNew, done: make(map[streamKey]bool)}
+}
+
+// prepare tells of what is done to streams, or their keys, before the recovery.
+func (r *recovery) prepare(doing, current string, done, total int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.preparing = Progress{Phase: r.phase, Doing: doing, Current: current, StreamsDone: done, StreamsTotal: total}
 }
 
 // begin counts what is on disk below the server's store.
@@ -83,7 +95,7 @@ func (r *recovery) begin(storeDir string, m mended) {
 	sizes := streamSizes(filepath.Join(storeDir, server.JetStreamStoreDir))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sizes, r.mended = sizes, m
+	r.sizes, r.mended, r.preparing = sizes, m, Progress{}
 	r.phase = PhaseRecovering
 }
 
@@ -141,6 +153,9 @@ func (r *recovery) streamEnds(k streamKey) {
 func (r *recovery) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.preparing.Doing != "" {
+		return r.preparing
+	}
 	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.mended.restored, StartedOver: r.mended.startedOver, Damaged: r.mended.damaged}
 	for k, size := range r.sizes {
 		p.BytesTotal += size

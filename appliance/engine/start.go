@@ -37,10 +37,9 @@ func (e *Engine) run(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start the engine: %w", context.Cause(ctx))
 	}
-	m, err := mend(e.settings.StoreDir, e.log.names)
+	m, err := e.unlock(ctx)
 	if err != nil {
-		return diag.Fail(diag.CodeEngine, fmt.Errorf("mend the metadata in %s: %w", e.settings.StoreDir, err),
-			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
+		return err
 	}
 	e.recovery.begin(e.settings.StoreDir, m)
 	return e.collect(func() error { return e.recover(ctx) })

@@ -83,6 +83,9 @@ type Storage struct {
 	// FullIn is when MinFree is reached as things go; 0 when they don't go there.
 	FullIn  time.Duration
 	Reopens int
+	// Cipher is "" when nothing is encrypted. PreviousKey: a key before is still configured.
+	Cipher      string
+	PreviousKey bool
 	// Damaged counts what was found damaged at starts, by ACCOUNT/STREAM.
 	Damaged map[string]int
 }
@@ -179,7 +182,7 @@ func (g groups) Collect(ch chan<- prometheus.Metric) {
 type storage struct{ node Node }
 
 func (storage) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{volumeTotal, volumeFree, volumeMinFree, publishingStopped, writable, fullIn, reopens, damagedParts} {
+	for _, d := range []*prometheus.Desc{volumeTotal, volumeFree, volumeMinFree, publishingStopped, writable, fullIn, reopens, damagedParts, encrypted, previousKey} {
 		ch <- d
 	}
 }
@@ -194,6 +197,10 @@ func (s storage) Collect(ch chan<- prometheus.Metric) {
 	gauge(writable, oneIf(v.Writable))
 	if v.FullIn > 0 {
 		gauge(fullIn, v.FullIn.Seconds())
+	}
+	if v.Cipher != "" {
+		ch <- prometheus.MustNewConstMetric(encrypted, prometheus.GaugeValue, 1, v.Cipher)
+		gauge(previousKey, oneIf(v.PreviousKey))
 	}
 	for stream, n := range v.Damaged {
 		account, name, _ := strings.Cut(stream, "/")

@@ -43,6 +43,10 @@ var (
 		"How often streams were read again since the start, because they could not be written.", nil, nil)
 	damagedParts = prometheus.NewDesc("holdfast_storage_damaged_blocks",
 		"Blocks of a stream that a start found damaged and put into the quarantine, until somebody removes them there; absent when there are none.", []string{"account", "stream"}, nil)
+	encrypted = prometheus.NewDesc("holdfast_storage_encrypted",
+		"1, with the cipher, when stored messages are encrypted; absent when they are not.", []string{"cipher"}, nil)
+	previousKey = prometheus.NewDesc("holdfast_storage_previous_key",
+		"1 while the configuration names storage.encryption.previous_key, which is not needed once the node runs; absent without encryption.", nil, nil)
 	grouped = prometheus.NewDesc("holdfast_group_commit_on",
 		"1 for a declared stream whose messages are made durable together, 0 for one whose messages are not; `holdfast status` says why.", []string{"account", "stream"}, nil)
 	groupMessages = prometheus.NewDesc("holdfast_group_commit_messages_total",
