@@ -44,6 +44,7 @@ type blockReader struct {
 	buf []byte          // the records
 	raw []byte          // what is in the file, where that is something else
 	cut bool            // there was more than could be decrypted or decompressed
+	off bool            // the head is damaged, and only the server needs it
 }
 
 func newBlockReader(stream string, index int, buf []byte) (*blockReader, error) {

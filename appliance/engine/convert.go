@@ -145,6 +145,9 @@ func (u *unlocking) remove(dir string) error {
 // settle ends what a start before this one was doing when it was killed.
 func (u *unlocking) settle(context.Context) error {
 	root := filepath.Join(u.storeDir, server.JetStreamStoreDir)
+	if info, err := os.Stat(root); err == nil && !info.IsDir() {
+		return nil // the server says it better
+	}
 	accounts, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -55,6 +56,11 @@ func TestDamagedKeysCostTheirBlocks(t *testing.T) {
 	lose := func(index int, damage func(t *testing.T, path string)) func(*testing.T, string) {
 		return func(t *testing.T, msgs string) {
 			want = []SeqRange{sequences(t, msgs, index)}
+			// The node had been idle for a while when it was stopped.
+			later := time.Now().Add(time.Second)
+			if err := os.Chtimes(filepath.Join(msgs, indexName), later, later); err != nil {
+				t.Fatal(err)
+			}
 			damage(t, keyPath(msgs, index))
 		}
 	}
@@ -167,10 +173,6 @@ func TestDamageInCompressedBlocks(t *testing.T) {
 		"the end": func(t *testing.T, msgs string) {
 			want = []SeqRange{sequences(t, msgs, 2)}
 			edit(t, filepath.Join(msgs, "2.blk"), func(raw []byte) []byte { return raw[:len(raw)/2] })
-		},
-		"everything": func(t *testing.T, msgs string) {
-			want = []SeqRange{sequences(t, msgs, 2)}
-			edit(t, filepath.Join(msgs, "2.blk"), func([]byte) []byte { return nil })
 		},
 		"the head, which nobody needs": func(t *testing.T, msgs string) {
 			want = nil

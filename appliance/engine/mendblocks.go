@@ -218,7 +218,7 @@ func (m *mending) look(i int) (*repair, error) {
 	if n := len(holes); n > 0 && i == len(m.blocks)-1 && r.torn(holes[n-1]) {
 		holes = holes[:n-1]
 	}
-	if len(holes) == 0 {
+	if len(holes) == 0 && !r.off {
 		return nil, nil
 	}
 	out := &repair{index: m.blocks[i], found: r.raw}

@@ -94,13 +94,14 @@ func lostBlock(stream string, index int, raw []byte) (*blockReader, error) {
 // expand decompresses a block that is compressed, as far as that goes: what follows a
 // damage can't be told.
 func (r *blockReader) expand() {
-	at, ok := compressedAt(r.buf)
-	if !ok {
+	at, headed := compressedAt(r.buf)
+	if at == 0 {
 		return
 	}
 	if _, plain := r.at(0); plain {
 		return // a record whose length looks like it
 	}
+	r.off = !headed
 	body := r.buf[at:max(at, len(r.buf)-recordSum)]
 	records, err := io.ReadAll(s2.NewReader(bytes.NewReader(body)))
 	if err != nil {
@@ -110,17 +111,16 @@ func (r *blockReader) expand() {
 	r.buf = append(records, r.buf[at+len(body):]...)
 }
 
-// compressedAt returns where what is compressed begins. What stands before it may be
-// damaged, and is not needed.
-func compressedAt(buf []byte) (int, bool) {
+// compressedAt returns where what is compressed begins, 0 when nothing is, and whether
+// what stands before it is whole.
+func compressedAt(buf []byte) (at int, headed bool) {
 	if bytes.HasPrefix(buf, []byte(compressed)) && len(buf) > len(compressed) && buf[len(compressed)] == compressedS2 {
 		if _, n := binary.Uvarint(buf[len(compressed)+1:]); n > 0 {
 			return len(compressed) + 1 + n, true
 		}
 	}
 	const most = len(compressed) + 1 + binary.MaxVarintLen64 + len(frames)
-	at := bytes.Index(buf[:min(len(buf), most)], []byte(frames))
-	return at, at > len(compressed)
+	return max(bytes.Index(buf[:min(len(buf), most)], []byte(frames)), 0), false
 }
 
 // blockKey is the key of a block; nil and true in a store that is not encrypted.

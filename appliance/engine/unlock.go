@@ -119,7 +119,11 @@ func (u *unlocking) ring() *keyring {
 
 // look finds out what there is, and what opens it.
 func (u *unlocking) look(context.Context) error {
-	for _, key := range storedStreams(filepath.Join(u.storeDir, server.JetStreamStoreDir)) {
+	root := filepath.Join(u.storeDir, server.JetStreamStoreDir)
+	if err := readable(root); err != nil {
+		return err
+	}
+	for _, key := range storedStreams(root) {
 		sealed, err := isEncrypted(u.dir(key))
 		if err != nil {
 			return err
@@ -145,6 +149,23 @@ func (u *unlocking) look(context.Context) error {
 	return nil
 }
 
+// readable makes sure that no stream is overlooked: the server would convert it.
+func readable(root string) error {
+	accounts, err := os.ReadDir(root)
+	if err != nil {
+		return nil //nolint:nilerr // there is nothing yet, or the server says what is wrong
+	}
+	for _, a := range accounts {
+		if !a.IsDir() {
+			continue
+		}
+		if _, err := os.ReadDir(filepath.Join(root, a.Name(), streamsDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 func (u *unlocking) dir(key streamKey) string {
 	return filepath.Join(u.storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
 }
@@ -162,7 +183,7 @@ func (u *unlocking) check(context.Context) error {
 		return nil
 	case len(u.opened.closed) > 0 && !u.damagedOnly():
 		f := u.opened.closed[0]
-		return u.refuse(fmt.Errorf("%s not open %d of the %d keys in it, the first of stream %s: %s",
+		return u.refuse(fmt.Errorf("%s %d of the %d keys in it, the first of stream %s: %s",
 			u.named(), len(u.opened.closed), len(u.opened.closed)+u.opened.needed, u.label(f.stream), f.path),
 			"put back the key that the messages were stored with; while a key is changed, the one before belongs into storage.encryption.previous_key until the log says that all keys are under the new one")
 	case u.key == nil:
@@ -181,11 +202,11 @@ func (u *unlocking) check(context.Context) error {
 func (u *unlocking) named() string {
 	switch {
 	case u.key == nil:
-		return "storage.encryption.previous_key does"
+		return "storage.encryption.previous_key does not open"
 	case u.before == nil:
-		return "storage.encryption.key does"
+		return "storage.encryption.key does not open"
 	}
-	return "neither storage.encryption.key nor previous_key does"
+	return "neither storage.encryption.key nor previous_key opens"
 }
 
 // damagedOnly reports whether key files that do not open are damaged: all of them were

@@ -144,7 +144,7 @@ func TestProcessRefusesAWrongKey(t *testing.T) {
 	n.stop()
 	for _, keys := range [][2]string{{"wrong", ""}, {"", ""}, {"", "wrong"}, {"wrong", "wronger"}} {
 		n.encrypt(keys[0], keys[1])
-		said := n.refuses(exitPermanent, "HF2111", "holdfast.yaml", "Nothing was changed")
+		said := n.refuses(exitPermanent, "holdfast.yaml:3:26", "Nothing was changed")
 		for _, k := range append(keys[:], "right") {
 			if k != "" && strings.Contains(said, keyText(k)) {
 				t.Errorf("got a key in %q", said)
