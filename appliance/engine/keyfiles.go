@@ -115,6 +115,17 @@ func (w *walker) names(dir string) []string {
 	return out
 }
 
+// countKeys is how many of the key files open what is in force.
+func countKeys(storeDir string) (n int, err error) {
+	found, err := keyFiles(storeDir)
+	for _, f := range found {
+		if !f.spare {
+			n++
+		}
+	}
+	return n, err
+}
+
 // storeCipher is the cipher of a store, CipherAES of one that is not encrypted.
 func storeCipher(storeDir string) Cipher {
 	found, _ := keyFiles(storeDir) // an error is found again when the store is unlocked

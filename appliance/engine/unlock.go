@@ -106,6 +106,11 @@ func (u *unlocking) run(ctx context.Context) (mended, error) {
 	if err := u.convert(ctx); err != nil {
 		return m, err
 	}
+	if u.state.Encrypted > 0 {
+		if u.state.Keys, err = countKeys(u.storeDir); err != nil {
+			return m, err
+		}
+	}
 	return m, u.done()
 }
 

@@ -328,7 +328,7 @@ func TestStoreIsEncryptedAndDecrypted(t *testing.T) {
 
 		s.Encryption = Encryption{Cipher: c, Key: NewKey(keyA)}
 		e := started(t, r, s, nil)
-		if got := e.Encryption(); got.Encrypted != 2 || got.Cipher != c {
+		if got := e.Encryption(); got.Encrypted != 2 || got.Cipher != c || got.Keys < 10 {
 			t.Errorf("got %+v, want two streams encrypted", got)
 		}
 		checkWorld(t, r, e)
