@@ -228,8 +228,12 @@ func (a *Appliance) openEngine() error {
 	}
 	limit := a.opts.Config.Storage.Limit.Of(int64(vol.Total))
 	a.memLimit = limitMemory(a.log)
+	settings := a.engineSettings(limit)
+	if settings.Encryption, err = a.encryption(); err != nil {
+		return err
+	}
 	a.engine, err = engine.New(
-		a.engineSettings(limit), engine.Names{Account: a.accountName, User: a.userName, Subjects: ingest.AsPublished}, a.log)
+		settings, engine.Names{Account: a.accountName, User: a.userName, Subjects: ingest.AsPublished}, a.log)
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func keepHidden(storeDir string, names Names, now time.Time) ([]Damage, error) {
 				What: "its directory was named like that of a deleted stream, and was named back"}
 			if _, err := os.Lstat(d.Original); err == nil {
 				// In the account's own directory: the quarantine may be on another volume.
-				d.Original = filepath.Join(root, a.Name(), "set-aside-"+now.UTC().Format("20060102T150405Z")+"-"+name)
+				d.Original = filepath.Join(root, a.Name(), "set-aside-"+now.UTC().Format(quarantineTime)+"-"+name)
 				d.What = "a second directory of the stream was set aside, which the server would have deleted"
 			}
 			report := filepath.Join(quarantineDir(storeDir, streamKey{a.Name(), name}, now), "hidden"+damageReport)
