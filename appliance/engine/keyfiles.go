@@ -50,6 +50,7 @@ func keyFiles(storeDir string) ([]keyFile, error) {
 			w.store(filepath.Join(dir, batchesDir, b), key, b, true)
 		}
 	}
+	w.setAside(root)
 	w.quarantine(filepath.Join(storeDir, quarantine))
 	return w.found, errors.Join(w.errs...)
 }
@@ -71,6 +72,27 @@ func (w *walker) blocks(dir string, key streamKey, name string, spare bool) {
 		}
 		info, err := os.Stat(filepath.Join(dir, number+blockSuffix))
 		w.add(filepath.Join(dir, file), key, blockName(name, index), spare || err != nil || info.Size() == 0)
+	}
+}
+
+// setAside collects the keys of streams that keepHidden set aside.
+func (w *walker) setAside(root string) {
+	accounts, _ := os.ReadDir(root) // what can't be read here is nothing to stop for
+	for _, a := range accounts {
+		account := a.Name()
+		dirs, _ := os.ReadDir(filepath.Join(root, account))
+		for _, d := range dirs {
+			rest, ok := strings.CutPrefix(d.Name(), setAsidePrefix)
+			_, stream, named := strings.Cut(rest, "-")
+			if !ok || !named || !d.IsDir() {
+				continue
+			}
+			dir, key := filepath.Join(root, account, d.Name()), streamKey{account, stream}
+			w.store(dir, key, stream, true)
+			for _, c := range w.names(filepath.Join(dir, consumersDir)) {
+				w.add(filepath.Join(dir, consumersDir, c, server.JetStreamMetaFileKey), key, consumerName(stream, c), true)
+			}
+		}
 	}
 }
 
