@@ -82,6 +82,8 @@ type Appliance struct {
 	probe      probe
 	statusLine chan struct{} // the line in systemctl status is to be made anew
 	verify     verifying
+	// cluster is nil on a single node.
+	cluster *cluster
 
 	adminListener net.Listener
 	httpListener  net.Listener
@@ -159,7 +161,7 @@ func Open(o Options) (_ *Appliance, err error) {
 		return nil, err
 	}
 	// The socket comes next, so that status answers while a big store recovers.
-	if a.adminListener, err = a.listenAdmin(); err != nil {
+	if a.adminListener, err = listenAdmin(a.dir); err != nil {
 		return nil, err
 	}
 	if err := a.listenHTTP(); err != nil {
@@ -171,10 +173,16 @@ func Open(o Options) (_ *Appliance, err error) {
 	if err := a.openCerts(); err != nil {
 		return nil, err
 	}
+	if err := a.openCluster(); err != nil {
+		return nil, err
+	}
 	if err := a.openEngine(); err != nil {
 		return nil, err
 	}
-	return a, a.prepareServers()
+	if err := a.prepareServers(); err != nil {
+		return nil, err
+	}
+	return a, a.serveCluster()
 }
 
 func (a *Appliance) listenHTTP() error {
@@ -228,7 +236,10 @@ func (a *Appliance) openEngine() error {
 	}
 	limit := a.opts.Config.Storage.Limit.Of(int64(vol.Total))
 	a.memLimit = limitMemory(a.log)
-	settings := a.engineSettings(limit)
+	settings, err := a.engineSettings(limit)
+	if err != nil {
+		return err
+	}
 	if settings.Encryption, err = a.encryption(); err != nil {
 		return err
 	}
@@ -247,6 +258,9 @@ func (a *Appliance) openEngine() error {
 		return l.Token, []byte(l.Seed.Reveal()), err
 	})
 	a.storeLimit = limit
+	if err := a.shareIdentity(); err != nil {
+		return err
+	}
 	if err := a.openIngest(); err != nil {
 		return err
 	}
@@ -295,7 +309,8 @@ func (a *Appliance) prepareServers() error {
 		return err
 	}
 	ro := admin.ReadOnly{
-		Ready: a.Missing,
+		Ready:  a.Missing,
+		Quorum: a.Quorum,
 		Metrics: metrics.Handler(metrics.Build{
 			Version: a.opts.Version, Commit: a.opts.Commit,
 			NATSVersion: engine.ServerVersion(), GoVersion: runtime.Version(),
@@ -343,6 +358,9 @@ func (a *Appliance) Close() error {
 		if err := s.Shutdown(ctx); err != nil {
 			errs = append(errs, s.Close())
 		}
+	}
+	if a.cluster != nil {
+		errs = append(errs, a.cluster.close())
 	}
 	for _, l := range []net.Listener{a.httpListener, a.adminListener} {
 		if l != nil {

@@ -69,7 +69,7 @@ func (a *Appliance) apply(ctx context.Context, by string) error {
 // tellNotApplied logs why a configuration was not applied, when that is another
 // reason than the last time.
 func (a *Appliance) tellNotApplied(err error) {
-	if a.news("configuration", err) {
+	if a.news("configuration", err) && !errors.Is(err, errNoLeader) {
 		a.log.Error("configuration not applied", keyErr, err, keyFix, diag.Hint(err))
 	}
 }
@@ -133,9 +133,16 @@ func (a *Appliance) tellApplied(r bootstrap.Report, first bool) {
 // what it declared before.
 func (a *Appliance) accountNames() []string { return a.identity.Accounts() }
 
+// wakes are what ends a pause of wait.
+type wakes struct {
+	hup   <-chan os.Signal
+	files <-chan struct{} // the configuration's files changed
+	led   <-chan struct{} // this node began to lead its cluster
+}
+
 // wait tries again to create what is missing, until the node is ready, and
 // returns when it is to stop or a part broke.
-func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, files <-chan struct{}, ready bool) error {
+func (a *Appliance) wait(drain context.Context, w wakes, ready bool) error {
 	pause := retryFirst
 	retry := time.NewTimer(pause)
 	defer retry.Stop()
@@ -164,10 +171,16 @@ func (a *Appliance) wait(drain context.Context, hup <-chan os.Signal, files <-ch
 			return err
 		case err := <-a.broken:
 			return err
-		case <-hup:
+		case <-w.hup:
 			reload(byReload)
-		case <-files:
+		case <-w.files:
 			reload(byFileChange)
+		case <-w.led:
+			if err := a.apply(drain, byLeading); err != nil {
+				a.tellNotApplied(err)
+			}
+			pause = leadEvery
+			retry.Reset(pause)
 		case <-a.applied:
 			soon()
 		case <-drift.C:

@@ -23,6 +23,8 @@ const (
 	byStart      = "start"
 	byReload     = "reload"
 	byFileChange = "file change"
+	// byLeading is the file of the node that began to lead its cluster.
+	byLeading = "leading node"
 	// byRetry tries again what could not be done, and is no revision of its own.
 	byRetry = "retry"
 )
@@ -47,7 +49,7 @@ type change struct {
 }
 
 func newChange(cfg *config.Config, by string) change {
-	c := change{cfg: cfg, topology: bootstrap.FromConfig(cfg, 1), accounts: identityAccounts(cfg), by: by}
+	c := change{cfg: cfg, topology: bootstrap.FromConfig(cfg, cfg.Nodes()), accounts: identityAccounts(cfg), by: by}
 	c.digest = bootstrap.Digest(c.topology, c.accounts)
 	return c
 }
@@ -67,6 +69,9 @@ func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 	a.setChanging(c.by)
 	defer a.setChanging("")
 
+	if err := a.catchUp(ctx); err != nil {
+		return outcome{}, err
+	}
 	history, err := a.revisions().History(ctx)
 	if err != nil {
 		// Without it nobody knows whether the file is a stale one.
@@ -83,6 +88,12 @@ func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 			a.remember(plan.Standing(), plan.Untouched("the file is older than what was applied"), fault)
 		}
 		return outcome{}, fault
+	}
+	if !c.asked && !a.engine.Leads() {
+		// One node applies; the others say how their file differs from what there is.
+		a.remember(plan.Standing(), plan.Untouched("another node leads, and applies its file"), nil)
+		a.current.Store(c.cfg)
+		return outcome{}, nil
 	}
 	if c.shown != "" && c.shown != plan.Digest() {
 		return outcome{}, diag.Fail(diag.CodePlanMoved, errors.New("the plan is not the one that was shown: something changed in the meantime"),
@@ -282,7 +293,9 @@ func (a *Appliance) remember(remaining bootstrap.Plan, report *bootstrap.Report,
 }
 
 // revisions are the books of what was applied.
-func (a *Appliance) revisions() jetstream.Revisions { return a.js.Revisions(identity.InternalName, 1) }
+func (a *Appliance) revisions() jetstream.Revisions {
+	return a.js.Revisions(identity.InternalName, a.nodes())
+}
 
 func (a *Appliance) setChanging(by string) {
 	a.mu.Lock()

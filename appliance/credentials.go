@@ -179,6 +179,9 @@ func (a *Appliance) tendIdentity(ctx context.Context) {
 			a.log.Info("old credentials ended: their overlap is over")
 			err = a.writeCreds()
 		}
+		if errors.Is(err, errNoLeader) {
+			err = nil // the overlap ends when there is one
+		}
 		if err = errors.Join(err, a.publishIdentity(ctx)); err != nil && ctx.Err() == nil {
 			a.log.Warn("credentials not brought up to date, tried again soon", keyErr, err)
 		}

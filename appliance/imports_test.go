@@ -45,6 +45,7 @@ var importRules = map[string]struct {
 	"appliance/certs":     {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/doctor":    {ours: []string{"appliance/certs", "appliance/config", "appliance/datadir", "appliance/diag", "appliance/disk", "systemd"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/ingest":    {never: []string{natsServer, natsClient, jsm}},
+	"appliance/join":      {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/loadtest":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer}},
 	"appliance/metrics":   {noDeps: []string{"github.com/nats-io/"}},
 	"appliance/service":   {ours: []string{"appliance/diag", "systemd"}, noDeps: []string{"github.com/nats-io/"}},
@@ -52,7 +53,7 @@ var importRules = map[string]struct {
 	"bootstrap/identity":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer, natsClient}},
 	"bootstrap/jetstream": {ours: []string{"appliance/diag", "bootstrap"}, noDeps: []string{natsServer}},
 	"appliance": {
-		ours: []string{"appliance/admin", "appliance/certs", "appliance/config", "appliance/datadir", "appliance/diag", "appliance/disk", "appliance/engine", "appliance/ingest", "appliance/metrics",
+		ours: []string{"appliance/admin", "appliance/certs", "appliance/config", "appliance/datadir", "appliance/diag", "appliance/disk", "appliance/engine", "appliance/ingest", "appliance/join", "appliance/metrics",
 			"appliance/service", "bootstrap", "bootstrap/identity", "bootstrap/jetstream"},
 		never: []string{natsServer, natsClient, jsm, cobra, kardianos},
 	},

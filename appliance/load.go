@@ -127,15 +127,15 @@ func socketPath(dir *datadir.Dir) string {
 
 // listenAdmin opens the admin socket, and leaves word in the data directory of where it
 // is: who names the directory, or a file that does, is to find the service's node too.
-func (a *Appliance) listenAdmin() (net.Listener, error) {
-	path, own := socketPath(a.dir), a.dir.Socket()
+func listenAdmin(dir *datadir.Dir) (net.Listener, error) {
+	path, own := socketPath(dir), dir.Socket()
 	if info, err := os.Lstat(own); err == nil && info.Mode().Type() == fs.ModeSymlink {
 		if err := os.Remove(own); err != nil {
 			return nil, fmt.Errorf("listen on admin socket: %w", err)
 		}
 	}
 	l, err := admin.Listen(path)
-	if err != nil || path == own || a.dir.Path() == packagedDataDir {
+	if err != nil || path == own || dir.Path() == packagedDataDir {
 		return l, err
 	}
 	// A socket there is one that a node left which was killed.

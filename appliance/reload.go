@@ -63,6 +63,7 @@ func needRestart(started, now *config.Config) []string {
 		{"storage.sync_interval", started.Storage.SyncInterval, now.Storage.SyncInterval},
 		{"storage.limit", started.Storage.Limit, now.Storage.Limit},
 		{"storage.encryption", started.Storage.Encryption, now.Storage.Encryption},
+		{"cluster", started.Cluster, now.Cluster},
 		{"log", started.Log, now.Log},
 		{"nats", started.NATS, now.NATS},
 	} {

@@ -77,6 +77,10 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 	tending.Go(func() { a.tendNotes(ctx) })
 	files := make(chan struct{}, 1)
 	tending.Go(func() { a.watchFiles(ctx, files) })
+	led := make(chan struct{}, 1)
+	if a.cluster != nil {
+		tending.Go(func() { a.tendCluster(ctx, led) })
+	}
 	// A start leaves garbage the size of the configuration and the plan, and an
 	// idle node would keep it.
 	tending.Go(debug.FreeOSMemory)
@@ -90,7 +94,7 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 				})
 		})
 	}
-	return a.wait(drain, hup, files, ready)
+	return a.wait(drain, wakes{hup: hup, files: files, led: led}, ready)
 }
 
 // serve starts the two HTTP servers. They end in stop.
@@ -125,17 +129,14 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	}
 	// Before READY=1, at which systemd begins to watch.
 	a.feeding.Go(func() { a.feedWatchdog(ctx) })
-	a.setPhase(admin.PhaseApplying)
-	a.opts.Notify.Status("applying the configuration")
-	if err := a.apply(ctx, byStart); err != nil {
-		return false, err
-	}
-	// The accounts' directories exist as of their first stream.
-	if stored, err := a.dir.StoredAccounts(); err == nil && len(stored) > 0 {
-		if err := a.dir.MarkUsed(); err != nil {
-			a.log.Warn("store not marked as in use: a start without it would not be noticed", keyErr, err)
+	if a.cluster == nil { // which applies when there is a leader
+		a.setPhase(admin.PhaseApplying)
+		a.opts.Notify.Status("applying the configuration")
+		if err := a.apply(ctx, byStart); err != nil {
+			return false, err
 		}
 	}
+	a.markUsed()
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
@@ -149,6 +150,16 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	a.phase = admin.PhaseRunning
 	a.mu.Unlock()
 	return a.tellStarted(), nil
+}
+
+// markUsed notes that there is a store. The accounts' directories exist as of their
+// first stream.
+func (a *Appliance) markUsed() {
+	if stored, err := a.dir.StoredAccounts(); err == nil && len(stored) > 0 {
+		if err := a.dir.MarkUsed(); err != nil {
+			a.log.Warn("store not marked as in use: a start without it would not be noticed", keyErr, err)
+		}
+	}
 }
 
 func (a *Appliance) startEngine(ctx context.Context) error {
@@ -294,6 +305,7 @@ func (a *Appliance) tellStarted() (ready bool) {
 }
 
 func (a *Appliance) tellReady() {
+	a.markUsed()
 	a.log.Info("ready", keyDur, time.Since(a.started).Round(time.Millisecond).String())
 	a.opts.Notify.Ready(a.StatusLine())
 	if a.opts.OnReady != nil {

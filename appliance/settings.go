@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -98,7 +99,7 @@ func syncInterval(cfg *config.Config) time.Duration {
 func identityAccounts(cfg *config.Config) []identity.Account {
 	var out []identity.Account
 	for _, name := range slices.Sorted(maps.Keys(cfg.Accounts)) {
-		a := identity.Account{Name: name, Limits: limits(cfg.Accounts[name].Limits)}
+		a := identity.Account{Name: name, Limits: limits(cfg.Accounts[name].Limits, cfg.Nodes())}
 		users := cfg.Accounts[name].Users
 		if len(users) == 0 {
 			users = map[string]config.User{adminUser: {}}
@@ -140,16 +141,24 @@ func texts(subjects []config.Subject) []string {
 	return out
 }
 
-func limits(l config.AccountLimits) identity.Limits {
+// limits are those of an account. The server counts every copy, the file one.
+func limits(l config.AccountLimits, nodes int) identity.Limits {
 	return identity.Limits{
-		DiskBytes:     orUnlimited(l.Disk),
-		MemoryBytes:   orUnlimited(l.Memory),
+		DiskBytes:     copies(orUnlimited(l.Disk), nodes),
+		MemoryBytes:   copies(orUnlimited(l.Memory), nodes),
 		Streams:       orUnlimited(l.Streams),
 		Consumers:     orUnlimited(l.Consumers),
 		Connections:   plus(orUnlimited(l.Connections), ownConnections),
 		Subscriptions: orUnlimited(l.Subscriptions),
 		PayloadBytes:  orUnlimited(l.Payload),
 	}
+}
+
+func copies(limit int64, n int) int64 {
+	if limit == config.Unlimited || limit > math.MaxInt64/int64(n) {
+		return config.Unlimited
+	}
+	return limit * int64(n)
 }
 
 func plus(limit, n int64) int64 {

@@ -29,10 +29,10 @@ func TestMemoryStreamsGetAQuarterOrWhatWasPromised(t *testing.T) {
 
 func TestLimitsLeaveRoomForOurOwnConnections(t *testing.T) {
 	n := config.Count(5)
-	if got := limits(config.AccountLimits{Connections: &n}).Connections; got != 7 {
+	if got := limits(config.AccountLimits{Connections: &n}, 1).Connections; got != 7 {
 		t.Errorf("got %d connections, want 5 and our own two", got)
 	}
-	if got := limits(config.AccountLimits{}); got.Connections != config.Unlimited || got.DiskBytes != config.Unlimited {
+	if got := limits(config.AccountLimits{}, 1); got.Connections != config.Unlimited || got.DiskBytes != config.Unlimited {
 		t.Errorf("got %+v, want no limits where the file sets none", got)
 	}
 }

@@ -36,6 +36,7 @@ func (a *Appliance) Missing() []string {
 	} else if err := a.engine.JetStreamReady(); err != nil {
 		out = append(out, "jetstream: "+err.Error())
 	}
+	out = append(out, a.Quorum()...)
 	out = append(out, a.unapplied()...)
 	if phase == admin.PhaseApplying && len(out) == 0 {
 		out = append(out, "client port: not open yet")
@@ -87,6 +88,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 	s.Damage = damages(engine.Damages(a.dir.StoreDir()))
 	s.Verify = a.verifyStatus()
 	a.addSecurity(&s)
+	s.Cluster = a.clusterStatus()
 	if phase == admin.PhaseRecovering {
 		p := a.engine.Progress()
 		s.Recovery = &admin.Recovery{StreamsDone: p.StreamsDone, StreamsTotal: p.StreamsTotal,

@@ -107,13 +107,15 @@ func machineNames() []string {
 
 // engineSettings is the configuration as the engine needs it, with the
 // certificates for its listener.
-func (a *Appliance) engineSettings(storeLimit int64) engine.Settings {
+func (a *Appliance) engineSettings(storeLimit int64) (engine.Settings, error) {
 	s := engineSettings(a.opts.Config, placeOf(a.dir), a.identity.Trust(), storeLimit, a.memLimit, a.opts.Version)
 	l := a.opts.Config.Listen
 	if a.clientCerts != nil && (l.TLS.Mode == "files" || !l.Client.Loopback()) {
 		s.TLS = a.clientCerts.TLSConfig()
 	}
-	return s
+	var err error
+	s.Cluster, err = a.engineCluster()
+	return s, err
 }
 
 // Certificates are those of the client listener, for metrics.

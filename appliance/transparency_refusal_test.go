@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -73,10 +74,12 @@ func (s *side) tries(t *testing.T, user string, subjects []string) []string {
 	t.Helper()
 	var mu sync.Mutex
 	var errs []string
+	refusedNow := func() {} // ends the wait for an answer; guarded by mu
 	nc, _ := s.connect(t, user, nats.CustomInboxPrefix("_inbox."+user), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		errs = append(errs, err.Error())
+		refusedNow()
 	}))
 	admin, _ := s.connect(t, "admin")
 	count := func() uint64 {
@@ -96,7 +99,14 @@ func (s *side) tries(t *testing.T, user string, subjects []string) []string {
 	for _, subject := range subjects {
 		before := count()
 		answered := "no answer"
-		if m, err := nc.Request(subject, []byte("x"), 80*time.Millisecond); err == nil {
+		// Long, for a purge that waits for the disk; who is refused is told of it at once.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		mu.Lock()
+		refusedNow = cancel
+		mu.Unlock()
+		m, err := nc.RequestWithContext(ctx, subject, []byte("x"))
+		cancel()
+		if err == nil {
 			answered = "an answer"
 			if a, err := readAnswer(m); err == nil {
 				answered = a.kind()

@@ -15,7 +15,9 @@ import (
 // or shows a secret.
 type ReadOnly struct {
 	// Ready reports what readiness waits for; nothing means ready.
-	Ready   func() (missing []string)
+	Ready func() (missing []string)
+	// Quorum reports why the nodes of a cluster can't agree now; nothing when they can.
+	Quorum  func() (missing []string)
 	Metrics http.Handler
 	NATS    http.Handler // nats-server's own monitoring endpoints
 	// Hosts are names, besides localhost and addresses, that requests may use.
@@ -29,32 +31,36 @@ var natsPaths = []string{
 	"/varz", "/connz", "/routez", "/gatewayz", "/leafz", "/subsz", "/accountz", "/accstatz", "/jsz", "/healthz",
 }
 
-// Handler serves /livez, /readyz, /metrics and nats-server's own endpoints.
+// Handler serves /livez, /readyz, /quorumz, /metrics and nats-server's own endpoints.
 func (ro ReadOnly) Handler() http.Handler {
 	mux := http.NewServeMux()
 	// Alive is that this answers: a node whose disk, peers or configuration are
 	// in trouble is not made better by being restarted.
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
-	mux.HandleFunc("/readyz", ro.readyz)
+	mux.HandleFunc("/readyz", answers(ro.Ready))
+	mux.HandleFunc("/quorumz", answers(ro.Quorum))
 	mux.Handle("/metrics", ro.Metrics)
 	for _, p := range natsPaths {
 		mux.Handle(p, ro.NATS)
 	}
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "Holdfast. Read-only: /livez /readyz /metrics %s\n", strings.Join(natsPaths, " "))
+		fmt.Fprintf(w, "Holdfast. Read-only: /livez /readyz /quorumz /metrics %s\n", strings.Join(natsPaths, " "))
 	})
 	return ro.guard(mux)
 }
 
-func (ro ReadOnly) readyz(w http.ResponseWriter, _ *http.Request) {
-	missing := ro.Ready()
-	if len(missing) == 0 {
-		io.WriteString(w, "ok\n")
-		return
-	}
-	w.WriteHeader(http.StatusServiceUnavailable)
-	for _, m := range missing {
-		fmt.Fprintf(w, "[-] %s\n", m)
+// answers serves what is missing of something.
+func answers(ask func() (missing []string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		missing := ask()
+		if len(missing) == 0 {
+			io.WriteString(w, "ok\n")
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		for _, m := range missing {
+			fmt.Fprintf(w, "[-] %s\n", m)
+		}
 	}
 }
 

@@ -13,7 +13,10 @@ type Phase string
 
 // The phases, in the order in which a node goes through them.
 const (
-	PhaseStarting   Phase = "starting"
+	PhaseStarting Phase = "starting"
+	// PhaseJoining is that of a node that has no identity yet, and waits for the others
+	// of its cluster.
+	PhaseJoining    Phase = "joining"
 	PhaseRecovering Phase = "recovering"
 	PhaseApplying   Phase = "applying"
 	PhaseRunning    Phase = "running"
@@ -40,6 +43,8 @@ type Status struct {
 	Recovery *Recovery       `json:"recovery,omitempty"`
 	Traffic  Traffic         `json:"traffic"`
 	Accounts []AccountStatus `json:"accounts"`
+	// Cluster is what the node knows of the others; absent on a single node.
+	Cluster *Cluster `json:"cluster,omitempty"`
 	// Certificates are those of the client listener, empty without TLS.
 	Certificates []Certificate `json:"certificates,omitempty"`
 	// Refusals are what clients were not allowed since the start.

@@ -122,7 +122,7 @@ func (a *auto) caFault(err error) error {
 }
 
 // issue makes a server certificate and returns it as the text of its file.
-func (ca *authority) issue(node string, s subjects, now time.Time) ([]byte, error) {
+func (ca *authority) issue(node string, s subjects, usage []x509.ExtKeyUsage, now time.Time) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make key of the server: %w", err)
@@ -132,7 +132,7 @@ func (ca *authority) issue(node string, s subjects, now time.Time) ([]byte, erro
 		NotBefore:   validFrom(),
 		NotAfter:    serverEnd(now, ca.cert.NotAfter),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: usage,
 		// For verifiers that read a certificate without it as one of unknown kind.
 		BasicConstraintsValid: true,
 		DNSNames:              s.dns,

@@ -35,11 +35,15 @@ type Options struct {
 	Names []string
 	// NodeName goes into the subjects, for people to tell certificates apart.
 	NodeName string
+	// BothEnds is for connections of which either side may be this node: the routes of
+	// a cluster, whose nodes share the CA.
+	BothEnds bool
 }
 
 // auto is the source of a Store that has its own CA.
 type auto struct {
 	dir, node string
+	usage     []x509.ExtKeyUsage
 	write     func(path string, data []byte, perm fs.FileMode) error
 }
 
@@ -47,7 +51,10 @@ type auto struct {
 // server certificate when it is due. It fails with CodeCA when a CA has existed
 // and can't be used any more.
 func OpenAuto(o Options) (*Store, error) {
-	a := &auto{dir: o.Dir, node: o.NodeName, write: o.Write}
+	a := &auto{dir: o.Dir, node: o.NodeName, write: o.Write, usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	if o.BothEnds {
+		a.usage = append(a.usage, x509.ExtKeyUsageClientAuth)
+	}
 	if err := a.makeAuthority(o.Now()); err != nil {
 		return nil, err
 	}
@@ -121,7 +128,7 @@ func isDue(leaf, ca *x509.Certificate, want subjects, now time.Time) bool {
 }
 
 func (a *auto) renew(ca *authority, want subjects, now time.Time) (tls.Certificate, error) {
-	data, err := ca.issue(a.node, want, now)
+	data, err := ca.issue(a.node, want, a.usage, now)
 	if err != nil {
 		return tls.Certificate{}, err
 	}

@@ -18,6 +18,7 @@ import (
 func check(cfg *Config, o Options, l *diag.List) {
 	c := &checker{cfg: cfg, list: l}
 	c.node()
+	c.cluster()
 	c.secrets()
 	c.natsBlock(o.AllowNATSKey)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Accounts)) {

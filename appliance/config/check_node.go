@@ -120,8 +120,13 @@ func (c *checker) secrets() {
 		all = append(all, named{path{"cluster", "secret"}, c.cfg.Cluster.Secret})
 	}
 	for _, n := range all {
-		if _, err := n.s.Reveal(); err != nil {
+		text, err := n.s.Reveal()
+		switch {
+		case err != nil:
 			c.fail(diag.CodeSecretFile, n.at, err.Error(), diag.Hint(err))
+		case n.at[0] == "cluster" && text != "" && len(text) < shortestSecret:
+			c.fail(diag.CodeSecretFile, n.at, fmt.Sprintf("the secret in %s has %d characters, which can be guessed", n.s.Path(), len(text)),
+				fmt.Sprintf("write %d or more into it, on every node: `openssl rand -hex 32`", shortestSecret))
 		}
 	}
 	c.encryption()
@@ -141,6 +146,10 @@ func (c *checker) encryption() {
 		rule{enc.Cipher != "" && !enc.Key.IsSet() && !enc.PreviousKey.IsSet(), diag.CodeRequired, "cipher", "without a key nothing is encrypted", "set key to file:PATH, or remove the line"},
 		rule{enc.Key.IsSet() && enc.Key.Path() == enc.PreviousKey.Path(), diag.CodeConflict, "previous_key", "it is the same file as key", "keep the key before in a file of its own, or remove the line"},
 	)
+	if c.cfg.Cluster != nil && (enc.Key.IsSet() || enc.PreviousKey.IsSet()) {
+		c.fail(diag.CodeConflict, at, "a node of a cluster keeps logs of the cluster, too, and this version does not change their keys",
+			"remove it and encrypt the volume, or remove cluster")
+	}
 	if enc.PreviousKey.IsSet() && !enc.Key.IsSet() {
 		c.warn(diag.CodeDecrypts, at.with("previous_key"), "without a key beside it the store is decrypted at the next start, and messages are stored in plain text",
 			"set key, unless that is what you want")

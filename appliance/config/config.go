@@ -2,6 +2,8 @@
 
 package config
 
+import "cmp"
+
 // The tags of these structs are the key table:
 //
 //	key      name in the file; under streams and consumers the JetStream API's own
@@ -18,7 +20,7 @@ type Config struct {
 	Node     Node               `key:"node" help:"this node"`
 	Listen   Listen             `key:"listen" help:"addresses this node listens on"`
 	Storage  Storage            `key:"storage" help:"how messages are kept on disk"`
-	Cluster  *Cluster           `key:"cluster" help:"three replicas; absent on a single node" later:"*" restart:"yes"`
+	Cluster  *Cluster           `key:"cluster" help:"three replicas; absent on a single node" restart:"yes"`
 	Accounts map[string]Account `key:"accounts" help:"isolated accounts, each with streams and users of its own" name:"account"`
 	Alerts   Alerts             `key:"alerts" help:"thresholds that raise an alert"`
 	Log      Log                `key:"log" help:"what is logged, and how"`
@@ -85,14 +87,29 @@ type Encryption struct {
 
 // Cluster describes the three replicas.
 type Cluster struct {
-	Name   string   `key:"name" help:"name of the cluster, the same on every node"`
-	Listen Address  `key:"listen" help:"address for the other nodes" default:"0.0.0.0:6222"`
-	Peers  []string `key:"peers" help:"host:port of every node, this one included, in the same order on every node"`
-	Secret Secret   `key:"secret" help:"file:PATH of the secret shared by the nodes"`
+	Name      string   `key:"name" help:"name of the cluster, the same on every node"`
+	Listen    Address  `key:"listen" help:"address for the other nodes; the port after it is for nodes that join; 0.0.0.0:6222 unless set" example:"0.0.0.0:6222"`
+	Advertise string   `key:"advertise" help:"which of peers this node is; needed only where its own addresses and its host name don't tell"`
+	Peers     []string `key:"peers" help:"host:port of all three nodes, this one included, in the same order on every node; the first makes the identity that all share"`
+	Secret    Secret   `key:"secret" help:"file:PATH of the secret shared by the nodes, 32 characters or more"`
+}
+
+// defaultRoutes is cluster.listen where it is not set.
+const defaultRoutes Address = "0.0.0.0:6222"
+
+// Routes is the address for the other nodes.
+func (c *Cluster) Routes() Address { return cmp.Or(c.Listen, defaultRoutes) }
+
+// Nodes is how many nodes hold the messages.
+func (c *Config) Nodes() int {
+	if c.Cluster == nil {
+		return 1
+	}
+	return len(c.Cluster.Peers)
 }
 
 // Replicated reports whether other nodes hold the same messages.
-func (c *Config) Replicated() bool { return c.Cluster != nil && len(c.Cluster.Peers) > 1 }
+func (c *Config) Replicated() bool { return c.Nodes() > 1 }
 
 // Account is an isolated tenant: the security boundary.
 type Account struct {

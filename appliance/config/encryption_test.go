@@ -11,6 +11,21 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
+// What the nodes of a cluster keep of each other has keys, too.
+func TestNodesOfAClusterAreNotEncrypted(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("nUh6mD8ZkqYQ1mW0mZ0pGx3l0b6m1S8k6fX2tq9vJrA="), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, l := load(t, "storage: {encryption: {key: file:"+key+"}}\ncluster: {name: c, listen: 0.0.0.0:6222, peers: [n1:6222, n2:6222, n3:6222], secret: file:"+key+"}\n")
+	for _, p := range l {
+		if p.Code == diag.CodeConflict && strings.Contains(p.What, "a node of a cluster") {
+			return
+		}
+	}
+	t.Errorf("got %v, want encryption refused", l)
+}
+
 func TestKeysForStoredMessages(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

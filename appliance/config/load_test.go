@@ -131,7 +131,7 @@ func TestEnvironmentThatDoesNotFitIsAnError(t *testing.T) {
 		"HOLDFAST_STORAGE__LIMIT__X=1":       "is not a key of storage.limit",
 		"HOLDFAST_TYPO__X=1":                 "is not a key",
 		"HOLDFAST_LISTEN__CLIENT=:4222":      "names no host",
-		"HOLDFAST_CLUSTER__NAME=x":           "not in this version",
+		"HOLDFAST_LISTEN__MQTT=1.2.3.4:1883": "not in this version",
 		"HOLDFAST_UPLINK=x":                  "a group of keys",
 		"HOLDFAST_NATS={port: 4}":            "",
 		"HOLDFAST_NODE__TAGS=[a, [b]]":       "not a list",

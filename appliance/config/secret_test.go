@@ -160,3 +160,16 @@ func TestSecretWrittenOutIsNeverEchoed(t *testing.T) {
 		t.Errorf("got %v, want a problem that does not show the secret", l)
 	}
 }
+
+func TestAShortClusterSecretIsRefused(t *testing.T) {
+	for text, want := range map[string]bool{strings.Repeat("x", 31): true, strings.Repeat("x", 32): false} {
+		file := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, l := load(t, "cluster: {name: c, peers: [a:1, b:1, c:1], secret: \"file:"+file+"\"}\n")
+		if got := l.Err() != nil; got != want || strings.Contains(fmt.Sprint(l), text) {
+			t.Errorf("%d characters: got %v, want refused %t, and not what it is", len(text), l, want)
+		}
+	}
+}

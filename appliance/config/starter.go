@@ -112,7 +112,7 @@ func (w *starterWriter) reached(p path) bool {
 
 func (w *starterWriter) isSection(p path) bool {
 	n := table().child(p[0])
-	return n.shape == shapeObject && n.key.Later == nil
+	return n.shape == shapeObject && n.key.Later == nil && !n.present
 }
 
 // line writes one key, indented as what stands in the path column.

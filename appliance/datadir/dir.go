@@ -24,6 +24,7 @@ const (
 	credsName    = "creds"
 	resolverName = "resolver"
 	tlsName      = "tls"
+	routesName   = "routes"
 	// usedName marks a directory whose message store was in use.
 	usedName   = "STORE"
 	socketName = "admin.sock"
@@ -117,7 +118,7 @@ func (d *Dir) prepare(o Options) error {
 	if err := d.refuseLostStore(); err != nil {
 		return err
 	}
-	if err := removeLeftovers(d.path, d.CredsDir(), d.TLSDir()); err != nil {
+	if err := removeLeftovers(d.path, d.CredsDir(), d.TLSDir(), d.RoutesDir()); err != nil {
 		return err
 	}
 	switch {
@@ -183,6 +184,21 @@ func (d *Dir) makeOwnDirs() error {
 	}
 	if err := syncDir(d.path); err != nil {
 		return explain("create directories in", d.path, err)
+	}
+	return nil
+}
+
+// MakeRoutesDir creates the directory of RoutesDir, for a node of a cluster.
+func (d *Dir) MakeRoutesDir() error {
+	err := os.Mkdir(d.RoutesDir(), 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = syncDir(d.path)
+	}
+	if err != nil {
+		return explain("create", d.RoutesDir(), err)
 	}
 	return nil
 }
@@ -254,6 +270,10 @@ func (d *Dir) ResolverDir() string { return filepath.Join(d.path, resolverName) 
 
 // TLSDir returns the directory of the own CA and its certificates.
 func (d *Dir) TLSDir() string { return filepath.Join(d.path, tlsName) }
+
+// RoutesDir returns the directory of the CA that the nodes of a cluster share, and of
+// the certificate for its routes. MakeRoutesDir creates it.
+func (d *Dir) RoutesDir() string { return filepath.Join(d.path, routesName) }
 
 // Socket returns the path of the admin socket.
 func (d *Dir) Socket() string { return SocketPath(d.path) }

@@ -91,6 +91,14 @@ const (
 	CodeCertNames   Code = "HF2304"
 )
 
+// HF24xx: the cluster.
+const (
+	CodeClusterSecret Code = "HF2401"
+	CodeClusterPeer   Code = "HF2402"
+	CodeClusterJoin   Code = "HF2403"
+	CodeClusterStore  Code = "HF2404"
+)
+
 // HF30xx: the commands.
 const (
 	CodeNoNode        Code = "HF3001"

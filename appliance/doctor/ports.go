@@ -29,7 +29,7 @@ func (m *machine) listeners() []listener {
 		{"listen.mqtt", c.Listen.MQTT}, {"listen.leafnode", c.Listen.Leafnode},
 	}
 	if c.Cluster != nil {
-		all = append(all, listener{"cluster.listen", c.Cluster.Listen})
+		all = append(all, listener{"cluster.listen", c.Cluster.Routes()})
 	}
 	return slices.DeleteFunc(all, func(l listener) bool { _, port := l.addr.Split(); return port == 0 })
 }

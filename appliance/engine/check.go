@@ -58,6 +58,7 @@ func options(s Settings) (*server.Options, error) {
 	opts.LameDuckGracePeriod = s.LameDuckGrace
 	setTLS(opts, s.TLS)
 	setEncryption(opts, s.Encryption)
+	setCluster(opts, s.Cluster)
 	// A message that Holdfast passes on has a longer subject than its publisher gave it,
 	// and what the server takes from one must not be too long from the other.
 	opts.MaxControlLine = cmp.Or(opts.MaxControlLine, server.MAX_CONTROL_LINE_SIZE) + passedOn

@@ -153,6 +153,13 @@ func TestWhatIsLostAsAWholeIsTold(t *testing.T) {
 			remove(t, meta(l), filepath.Join(l.orders, server.JetStreamMetaFileSum))
 			return nil
 		}, "its configuration was damaged, and is back as it was at ", false, false},
+		"a configuration that can't be read": {func(t *testing.T, l *lab) []SeqRange {
+			remove(t, meta(l))
+			if err := os.Mkdir(meta(l), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		}, "its configuration was damaged, and is back as it was at ", false, false},
 		"half of the configuration": {func(t *testing.T, l *lab) []SeqRange {
 			if err := os.Truncate(meta(l), 40); err != nil {
 				t.Fatal(err)

@@ -69,6 +69,22 @@ func mend(storeDir string, names Names, ring *keyring, c *checking) (mended, err
 	return all, errors.Join(append(errs, failed...)...)
 }
 
+// mendChecksums writes the checksums of metadata again that a crash left without, and
+// looks at nothing else.
+func mendChecksums(storeDir string, names Names, ring *keyring, _ *checking) (mended, error) {
+	var m mended
+	var errs []error
+	for _, key := range storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir)) {
+		dir := filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
+		fixed, err := restoreChecksum(dir, key.stream, key.stream, ring.opening(dir, key.account, key.stream))
+		if fixed {
+			m.restored = append(m.restored, names.name(key.account)+"/"+key.stream)
+		}
+		errs = append(errs, err)
+	}
+	return m, errors.Join(errs...)
+}
+
 // mendAll mends the metadata of a stream, its blocks, and its consumers.
 func mendAll(storeDir string, key streamKey, names Names, ring *keyring, now time.Time, c *checking) (mended, error) {
 	var m mended

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,12 +13,21 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
+
+// errReplica keeps a replica from remembering as removed what the others still have.
+var errReplica error = diag.Fail(diag.CodeClusterStore, errors.New("a node of a cluster is not mended: it would keep the gap, and the other nodes have the messages"),
+	"stop this node, move its data directory away, and start it with an empty one: it gets everything from the others. Keep them up until `holdfast cluster status` says that it has everything")
 
 // Mend closes all streams, mends the blocks of some, named as account/stream, and reads
 // all again: as a restart does it, while the process and the connections of clients go
 // on.
 func (e *Engine) Mend(streams []string) ([]Damage, error) {
+	if e.Clustered() {
+		return nil, errReplica
+	}
 	var found []Damage
 	err := e.reopen(func() error {
 		var err error
@@ -30,6 +40,9 @@ func (e *Engine) Mend(streams []string) ([]Damage, error) {
 // MendStore mends the blocks of some streams of a node that does not run. Those that are
 // encrypted it leaves to the next start, which has the key.
 func MendStore(storeDir string, names Names, streams []string) ([]Damage, error) {
+	if kind, err := StoreOf(storeDir); err != nil || kind == ClusterStore {
+		return nil, cmp.Or(err, errReplica)
+	}
 	return mendSome(storeDir, names, nil, streams)
 }
 

@@ -54,9 +54,9 @@ func (m *metaMender) stream() error {
 		return err
 	}
 	path := filepath.Join(m.dir, server.JetStreamMetaFile)
-	meta, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && opensWhole(own, meta, m.key.stream) {
-		return err
+	meta, err := os.ReadFile(path) // what can't be read is as good as gone
+	if err == nil && opensWhole(own, meta, m.key.stream) {
+		return nil
 	}
 	if err != nil && own != nil && blocksSize(m.dir) == 0 {
 		return nil // its creation was cut short
@@ -105,10 +105,7 @@ func (m *metaMender) restore(dir, name, hashed, note string) (bool, error) {
 		return false, nil
 	}
 	path := filepath.Join(dir, server.JetStreamMetaFile)
-	meta, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
+	meta, _ := os.ReadFile(path) // what can't be read is as good as gone
 	if bytes.Equal(meta, []byte(note)) {
 		return false, nil
 	}

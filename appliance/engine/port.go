@@ -13,13 +13,16 @@ import (
 )
 
 // OpenClientPort opens the port for clients. Before it only in-process
-// connections exist.
+// connections exist. In a cluster it is open already.
 func (e *Engine) OpenClientPort() (net.Addr, error) {
 	e.mu.Lock()
 	addr := e.addr
 	e.mu.Unlock()
 	if addr != nil {
 		return addr, nil
+	}
+	if e.Clustered() {
+		return e.opened() // with the routes
 	}
 	// A failure inside AcceptLoop is fatal to the server, one here can be tried
 	// again.
@@ -35,7 +38,12 @@ func (e *Engine) OpenClientPort() (net.Addr, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr = e.server.Addr()
+	return e.opened()
+}
+
+// opened keeps the address of the port that the server opened.
+func (e *Engine) opened() (net.Addr, error) {
+	addr := e.server.Addr()
 	if addr == nil || e.stopping.Load() {
 		return nil, diag.Fail(diag.CodeListen, errors.New("open the client port: the engine is stopping"), "")
 	}

@@ -169,8 +169,8 @@ func TestStreamThatDidNotComeBackIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	meta := filepath.Join(s.StoreDir, "jetstream", r.public(t, "shop"), "streams", "S1", "meta.inf")
-	// What is not whole is brought back; this is, and nobody knows what it means.
-	if err := os.WriteFile(meta, []byte(`{"name":"S1","retention":"for a while"}`), 0o600); err != nil {
+	// What is not whole is brought back; this is, and the server can't use it.
+	if err := os.WriteFile(meta, []byte(`{"name":"S1","storage":"file","subjects":["a..b"]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	remove(t, filepath.Join(s.StoreDir, knownDir))
@@ -189,7 +189,7 @@ func TestStreamThatDidNotComeBackIsReported(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	warned := slices.ContainsFunc(h.all(), func(l string) bool {
-		return strings.HasPrefix(l, "WARN") && strings.Contains(l, "Error unmarshalling stream metafile")
+		return strings.HasPrefix(l, "WARN") && strings.Contains(l, "invalid subject")
 	})
 	if !warned {
 		t.Errorf("got no warning about the damaged stream:\n%s", strings.Join(h.all(), "\n"))

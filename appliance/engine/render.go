@@ -41,6 +41,9 @@ func Render(s Settings) string {
 	if s.TLS != nil {
 		line("# TLS: on; Holdfast hands its certificates to the server in memory.")
 	}
+	if c := s.Cluster; c != nil {
+		line("# Cluster: %s on %s; Holdfast hands routes, password and certificates to the server in memory.", quote(c.Name), quote(net.JoinHostPort(c.Host, strconv.Itoa(c.Port))))
+	}
 
 	renderJetStream(s, line)
 	renderIdentity(s, line)

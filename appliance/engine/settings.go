@@ -51,6 +51,9 @@ type Settings struct {
 	SystemAccount string            // public key; one of Preload
 	Preload       map[string]string // public key to account JWT
 
+	// Cluster, if not nil, makes the server one of several.
+	Cluster *ClusterSettings
+
 	// Extra are the keys of the nats: block.
 	Extra []ExtraKey
 
@@ -94,6 +97,9 @@ func (s Settings) validate() error {
 	}
 	if s.LameDuckDuration != 0 && s.LameDuckGrace >= s.LameDuckDuration {
 		return errors.New("the lame duck grace must be shorter than the lame duck duration")
+	}
+	if err := s.Cluster.validate(); err != nil {
+		return err
 	}
 	seen := make(map[string]bool)
 	for _, k := range s.Extra {

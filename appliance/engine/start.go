@@ -72,6 +72,9 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err := e.failure(); err != nil {
 		return err
 	}
+	if e.Clustered() {
+		e.server.ReadyForConnections(routesLimit) // healthz says what is not
+	}
 	if err := e.healthz(server.HealthzOptions{JSEnabledOnly: true}); err != nil {
 		return diag.Fail(diag.CodeEngine, fmt.Errorf("start the engine: %w", err), engineHint)
 	}

@@ -35,6 +35,7 @@ type unlocking struct {
 	key, before *keyring // nil without
 	files       []keyFile
 	opened      opened
+	replica     bool // of a cluster
 	unhidden    []Damage
 	plain       []streamKey // streams that are not encrypted
 	sealed      []streamKey // and those that are
@@ -72,7 +73,7 @@ func (o *opened) add(f keyFile, key, before *keyring) {
 func (e *Engine) newUnlocking() *unlocking {
 	enc := e.settings.Encryption
 	return &unlocking{
-		storeDir: e.settings.StoreDir, enc: enc, names: e.log.names, step: e.step, tell: e.recovery.prepare, check: &e.recovery.check,
+		storeDir: e.settings.StoreDir, enc: enc, names: e.log.names, step: e.step, tell: e.recovery.prepare, check: &e.recovery.check, replica: e.Clustered(),
 		key: enc.ring(enc.Key, enc.Cipher), before: enc.ring(enc.PreviousKey, enc.Cipher),
 	}
 }
@@ -103,7 +104,13 @@ func (u *unlocking) run(ctx context.Context) (mended, error) {
 	}
 	// Before streams are copied: what is damaged is known by then.
 	u.tell("", "", 0, 0)
-	m, err := mend(u.storeDir, u.names, u.ring(), u.check)
+	look := mend
+	if u.replica {
+		// What a node of a cluster lost, the others have; a node that remembered it as
+		// removed would never get it from them.
+		look = mendChecksums
+	}
+	m, err := look(u.storeDir, u.names, u.ring(), u.check)
 	m.damaged = append(u.unhidden, m.damaged...)
 	if err != nil {
 		return m, fmt.Errorf("mend what is damaged: %w", err)
@@ -134,6 +141,9 @@ func (u *unlocking) ring() *keyring {
 
 // unhide finds streams that mend would find only when the others have their new keys.
 func (u *unlocking) unhide(context.Context) (err error) {
+	if u.replica {
+		return nil
+	}
 	u.unhidden, err = keepHidden(u.storeDir, u.names, time.Now())
 	return err
 }

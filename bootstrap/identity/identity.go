@@ -39,6 +39,9 @@ type File struct {
 // is on disk. It is safe for concurrent use, and printing it shows nothing.
 type Identity struct {
 	file     File
+	shared   Shared     // nil on a single node
+	taken    func()     // see Share
+	at       uint64     // where in shared current is from; guarded by changing
 	changing sync.Mutex // held from reading current to storing its successor
 	current  atomic.Pointer[state]
 }
@@ -93,9 +96,15 @@ func (id *Identity) change(f func(next *state, now time.Time) (bool, error)) err
 	id.changing.Lock()
 	defer id.changing.Unlock()
 
+	if err := id.catchUp(); err != nil {
+		return err
+	}
 	next := id.current.Load().clone()
 	changed, err := f(next, id.file.Now())
 	if err != nil || !changed {
+		return err
+	}
+	if err := id.share(next); err != nil {
 		return err
 	}
 	if err := id.file.save(next); err != nil {

@@ -166,18 +166,21 @@ func (r Revisions) finish(ctx context.Context, rev bootstrap.Revision) error {
 // ensure makes the stream, and gives an existing one its replicas: a cluster may
 // have grown around it.
 func (r Revisions) ensure(ctx context.Context) error {
-	config := map[string]any{
-		"name": revisionStream, "subjects": []string{subjectAll},
+	return r.ensureStream(ctx, revisionStream, map[string]any{
+		"subjects":    []string{subjectAll},
 		"description": "what was applied to this node, by whom and when",
-		"storage":     "file", "retention": "limits", "discard": "old", "max_msgs": maxRevisionMessages,
-		"num_replicas": r.replicas, "allow_direct": true,
-	}
+		"storage":     "file", "retention": "limits", "discard": "old", "max_msgs": maxRevisionMessages, "allow_direct": true,
+	})
+}
+
+func (r Revisions) ensureStream(ctx context.Context, name string, config map[string]any) error {
+	config["name"], config["num_replicas"] = name, r.replicas
 	var have struct {
 		Config struct {
 			Replicas int `json:"num_replicas"`
 		} `json:"config"`
 	}
-	err := r.client.request(ctx, r.account, "STREAM.INFO."+revisionStream, struct{}{}, &have)
+	err := r.client.request(ctx, r.account, "STREAM.INFO."+name, struct{}{}, &have)
 	if err == nil && have.Config.Replicas == r.replicas {
 		return nil
 	}
@@ -185,12 +188,12 @@ func (r Revisions) ensure(ctx context.Context) error {
 	if code(err) == codeStreamNotFound {
 		what, verb = "create", "CREATE"
 	} else if err != nil {
-		return fmt.Errorf("read stream %q: %w", revisionStream, err)
+		return fmt.Errorf("read stream %q: %w", name, err)
 	}
 	var answer struct{}
-	err = r.client.request(ctx, r.account, "STREAM."+verb+"."+revisionStream, config, &answer)
+	err = r.client.request(ctx, r.account, "STREAM."+verb+"."+name, config, &answer)
 	if err != nil && code(err) != codeStreamNameInUse { // somebody else just made it
-		return fmt.Errorf("%s stream %q: %w", what, revisionStream, err)
+		return fmt.Errorf("%s stream %q: %w", what, name, err)
 	}
 	return nil
 }
@@ -203,11 +206,15 @@ func expectLast(seq uint64) nats.Header {
 
 // publish stores one message and returns its sequence.
 func (r Revisions) publish(ctx context.Context, subject string, data []byte, header nats.Header) (uint64, error) {
+	return r.publishTo(ctx, revisionStream, subject, data, header)
+}
+
+func (r Revisions) publishTo(ctx context.Context, stream, subject string, data []byte, header nats.Header) (uint64, error) {
 	nc, err := r.client.conn(r.account)
 	if err != nil {
 		return 0, err
 	}
-	header.Set(nats.ExpectedStreamHdr, revisionStream)
+	header.Set(nats.ExpectedStreamHdr, stream)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	for {

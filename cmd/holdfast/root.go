@@ -137,7 +137,7 @@ func newRoot(std stdio, g *globals, entered *bool) *cobra.Command {
 	root.AddCommand(
 		newRunCmd(std, g), newCheckCmd(std, g), newInitCmd(std), newSchemaCmd(std),
 		newStatusCmd(std, g), newDoctorCmd(std, g), newPlanCmd(std, g), newApplyCmd(std, g), newCredsCmd(std, g), newCACmd(std, g), newNATSCmd(std, g), newBenchCmd(std, g), newVerifyCmd(std, g),
-		newServiceCmd(std, g), newVersionCmd(std, g),
+		newServiceCmd(std, g), newClusterCmd(std, g), newVersionCmd(std, g),
 		newCompletionCmd(std),
 	)
 	addCompletions(root, g)

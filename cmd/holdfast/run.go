@@ -66,7 +66,13 @@ func runNode(std stdio, g *globals, unsafe bool) error {
 	} else {
 		o.OnReady = func() { welcome(std.out, node) }
 	}
-	node, err := appliance.Open(o)
+	err := appliance.Join(drain, o)
+	if err == nil && drain.Err() != nil {
+		return nil // asked to stop while it waited for the others
+	}
+	if err == nil {
+		node, err = appliance.Open(o)
+	}
 	if err == nil {
 		err = node.Run(drain, now)
 	}

@@ -71,6 +71,9 @@ func printStatus(w io.Writer, s admin.Status) {
 	if len(s.NeedRestart) > 0 {
 		row("Needs a restart", "%s: what the file says is not in force before", strings.Join(s.NeedRestart, ", "))
 	}
+	if c := s.Cluster; c != nil {
+		row("Cluster", "%s, %s; see `holdfast cluster status`", c.Name, clusterText(*c))
+	}
 	row("Data", "%s (%s)", s.Node.DataDir, s.Storage.FileSystem)
 	for _, l := range s.Listeners {
 		closed := ""

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package appliance
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/certs"
+	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/datadir"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/appliance/join"
+	"github.com/holdfast-mq/holdfast/bootstrap/identity"
+	"github.com/holdfast-mq/holdfast/bootstrap/jetstream"
+)
+
+const (
+	// leadEvery is how often a node looks whether it leads now.
+	leadEvery = time.Second
+	// peersEvery is how often the other nodes are asked who they are and what time it is.
+	peersEvery = 10 * time.Second
+	// sharedEvery is how often the shared identity is looked at, should word of a change
+	// have been lost.
+	sharedEvery = 30 * time.Second
+	// routeUser is who the nodes log in to each other as.
+	routeUser = "route"
+)
+
+// cluster is what a node has as one of several; nil on a single node.
+type cluster struct {
+	config   *config.Cluster
+	secret   []byte
+	routes   *certs.Store
+	listener net.Listener // of keeper
+	keeper   *join.Keeper
+	shared   *jetstream.Shared
+	news     chan struct{} // the shared identity changed
+
+	mu    sync.Mutex
+	peers map[string]peer // by address, as cluster.peers has it
+}
+
+// peer is what a node said about itself, or why it said nothing.
+type peer struct {
+	answer join.Answer
+	asked  time.Time
+	ahead  time.Duration // its clock
+	err    error
+}
+
+// openCluster prepares what a node of a cluster needs, before the engine.
+func (a *Appliance) openCluster() error {
+	c := a.opts.Config.Cluster
+	if err := a.checkStore(c != nil); err != nil || c == nil {
+		return err
+	}
+	if err := a.dir.MakeRoutesDir(); err != nil {
+		return err
+	}
+	secret, err := c.Secret.Reveal()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, p := range c.Peers {
+		if host, _, err := net.SplitHostPort(p); err == nil {
+			names = append(names, host)
+		}
+	}
+	a.cluster = &cluster{config: c, secret: []byte(secret), peers: map[string]peer{}, news: make(chan struct{}, 1)}
+	a.cluster.routes, err = certs.OpenAuto(certs.Options{
+		Dir: a.dir.RoutesDir(), Write: datadir.WriteFile, Now: time.Now, Names: names, NodeName: a.dir.NodeName(), BothEnds: true,
+	})
+	if err != nil {
+		return err
+	}
+	a.cluster.listener, err = listenJoin(c)
+	return err
+}
+
+// serveCluster answers the other nodes, once there is something to answer with.
+func (a *Appliance) serveCluster() error {
+	if a.cluster == nil {
+		return nil
+	}
+	var err error
+	a.cluster.keeper, err = join.Serve(a.cluster.listener, a.cluster.secret, a.introduce, a.log)
+	return err
+}
+
+// close ends what openCluster and serveCluster began.
+func (c *cluster) close() error {
+	switch {
+	case c.keeper != nil:
+		return c.keeper.Close()
+	case c.listener != nil:
+		return c.listener.Close()
+	}
+	return nil
+}
+
+// checkStore refuses a store of the other kind: a server of a cluster deletes the streams
+// of a single one, and a single server would go on with a copy that others go on with,
+// too.
+func (a *Appliance) checkStore(clustered bool) error {
+	kind, err := engine.StoreOf(a.dir.StoreDir())
+	switch {
+	case err != nil:
+		return err
+	case clustered && kind == engine.SingleStore:
+		return diag.FailPermanently(diag.CodeClusterStore, fmt.Errorf("data directory %s has the streams of a single node", a.dir.Path()),
+			"remove the block `cluster:` to go on as before; this version can't take a node with messages into a cluster")
+	case !clustered && kind == engine.ClusterStore:
+		return diag.FailPermanently(diag.CodeClusterStore, fmt.Errorf("data directory %s is that of a node of a cluster", a.dir.Path()),
+			"put the block `cluster:` back into the file: alone it would go on with messages that the other nodes go on with, too")
+	}
+	return nil
+}
+
+// introduce answers another node.
+func (a *Appliance) introduce(r join.Request) join.Answer {
+	out := join.Answer{Node: a.dir.NodeName(), Time: time.Now(), Version: a.opts.Version, Wants: newChange(a.config(), "").digest}
+	operator, err := a.identity.Operator()
+	switch {
+	case err != nil:
+		out.Refused, out.Wait = err.Error(), true
+		return out
+	case r.Operator != "" && r.Operator != operator:
+		out.Refused = "it has the identity of another cluster"
+		return out
+	}
+	if out.Refused = fits(a.cluster.config, r); out.Refused != "" {
+		return out
+	}
+	if r.Node == out.Node || a.connectedTo(r.Node) && r.Operator == "" {
+		out.Refused = fmt.Sprintf("there is a node %q in the cluster already; each needs a name and a data directory of its own", r.Node)
+		return out
+	}
+	if r.Operator != "" {
+		return out
+	}
+	out.Identity, err = a.identity.Export()
+	if err == nil {
+		out.Routes, err = certs.Authority(a.dir.RoutesDir())
+	}
+	if err == nil && a.clientCerts != nil && a.opts.Config.Listen.TLS.Mode != "files" {
+		out.Clients, err = certs.Authority(a.dir.TLSDir())
+	}
+	if err != nil {
+		out.Identity, out.Routes, out.Clients = nil, nil, nil
+		out.Refused, out.Wait = err.Error(), true
+		return out
+	}
+	a.log.Warn("identity handed to a node that joins", keyNode, r.Node, keyVersion, r.Version)
+	return out
+}
+
+func (a *Appliance) connectedTo(name string) bool {
+	s, err := a.engine.Cluster()
+	if err != nil {
+		return false
+	}
+	for _, m := range s.Members {
+		if m.Name == name && m.Connected && !m.Self {
+			return true
+		}
+	}
+	return false
+}
+
+// engineCluster is the cluster as the engine needs it; nil on a single node.
+func (a *Appliance) engineCluster() (*engine.ClusterSettings, error) {
+	if a.cluster == nil {
+		return nil, nil //nolint:nilnil // no cluster, no fault
+	}
+	password, err := hkdf.Key(sha256.New, a.cluster.secret, nil, "holdfast routes", 32)
+	if err != nil {
+		return nil, fmt.Errorf("make the password of the routes: %w", err)
+	}
+	host, port := a.cluster.config.Routes().Split()
+	return &engine.ClusterSettings{
+		Name: a.cluster.config.Name, Host: host, Port: port, Routes: a.cluster.config.Peers,
+		User: routeUser, Password: hex.EncodeToString(password), TLS: a.cluster.routes.RouteTLSConfig(),
+	}, nil
+}
+
+// sharedIdentity is where the cluster keeps its identity, for package identity.
+type sharedIdentity struct {
+	*jetstream.Shared
+	leader func() string
+}
+
+func (s sharedIdentity) Load() ([]byte, uint64, error) {
+	if s.leader() == "" {
+		return nil, 0, errNoLeader
+	}
+	return s.Shared.Load(context.Background()) // bounds itself
+}
+
+func (s sharedIdentity) Store(data []byte, after uint64) (uint64, error) {
+	return s.Shared.Store(context.Background(), data, after) // bounds itself
+}
+
+// shareIdentity makes the identity that of the cluster.
+func (a *Appliance) shareIdentity() error {
+	if a.cluster == nil {
+		return nil
+	}
+	shared, err := a.js.Shared(identity.InternalName, a.nodes(), a.cluster.secret)
+	if err != nil {
+		return err
+	}
+	a.cluster.shared = shared
+	a.identity.Share(sharedIdentity{shared, a.leader}, func() { signalOnce(a.cluster.news) })
+	return nil
+}
+
+// nodes is how many nodes there are.
+func (a *Appliance) nodes() int { return a.opts.Config.Nodes() }
+
+// errNoLeader keeps requests from waiting for somebody who is not there.
+var errNoLeader = diag.Fail(diag.CodeNotReady, errors.New("the cluster has no leader yet"), "most nodes have to be up, at the first start all; `holdfast cluster status` says for whom this one waits")
+
+// leader is who decides on streams and consumers; "" while nobody does.
+func (a *Appliance) leader() string {
+	s, err := a.engine.Cluster()
+	if err != nil {
+		return ""
+	}
+	return s.Leader
+}
+
+// catchUp takes what another node changed of the identity.
+func (a *Appliance) catchUp(ctx context.Context) error {
+	if a.cluster == nil {
+		return nil
+	}
+	if err := a.identity.CatchUp(); err != nil {
+		return err
+	}
+	a.rememberKeys()
+	return errors.Join(a.writeCreds(), a.publishIdentity(ctx))
+}
+
+// tendCluster looks who leads, what the others changed, and how they are, until ctx is
+// done. led is told when this node begins to lead.
+func (a *Appliance) tendCluster(ctx context.Context, led chan<- struct{}) {
+	var tending sync.WaitGroup
+	defer tending.Wait()
+	tending.Go(func() { a.tendLead(ctx, led) })
+	tending.Go(func() { a.tendPeers(ctx) })
+	tending.Go(func() { a.tendShared(ctx) })
+	tending.Go(func() {
+		a.cluster.routes.Run(ctx, a.certsEvery(),
+			func() { a.log.Info("certificates of the routes changed") },
+			func(err error) {
+				a.log.Error("certificates of the routes not brought up to date, the old ones are used on", keyErr, err, keyFix, diag.Hint(err))
+			})
+	})
+}
+
+// tendLead wakes whoever applies when there is another leader, or one at last.
+func (a *Appliance) tendLead(ctx context.Context, led chan<- struct{}) {
+	before := ""
+	every(ctx, leadEvery, func() {
+		now := a.leader()
+		if now != "" && now != before {
+			a.log.Info("the cluster has a leader, which applies its file", keyNode, now)
+			signalOnce(led)
+		}
+		before = now
+	})
+}
+
+// every calls f now and then, until ctx is done.
+func every(ctx context.Context, pause time.Duration, f func()) {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		f()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// signalOnce puts something into a channel of one that is empty.
+func signalOnce(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// tendShared takes what other nodes change of the identity, as soon as it hears of it.
+func (a *Appliance) tendShared(ctx context.Context) {
+	stop := func() {}
+	defer func() { stop() }()
+	watched := false
+	for {
+		if !watched {
+			if s, err := a.cluster.shared.Watch(func() { signalOnce(a.cluster.news) }); err == nil {
+				stop, watched = s, true
+			}
+		}
+		err := a.catchUp(ctx)
+		if errors.Is(err, errNoLeader) {
+			err = nil // which others say
+		}
+		if a.news("shared identity", err) && ctx.Err() == nil {
+			a.log.Warn("who may connect is not known from the cluster, the last that was known counts", keyErr, err, keyFix, diag.Hint(err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.cluster.news:
+		case <-time.After(sharedEvery):
+		}
+	}
+}
+
+// tendPeers asks the other nodes who they are.
+func (a *Appliance) tendPeers(ctx context.Context) {
+	c := a.cluster
+	self := -1
+	every(ctx, peersEvery, func() {
+		if self < 0 {
+			self, _ = selfAmong(ctx, c.config)
+		}
+		operator, err := a.identity.Operator()
+		if err != nil {
+			return
+		}
+		for i, p := range c.config.Peers {
+			if i == self || ctx.Err() != nil {
+				continue
+			}
+			begun := time.Now()
+			answer, err := join.Ask(ctx, joinAddress(p), c.secret, join.Request{
+				Cluster: c.config.Name, Node: a.dir.NodeName(), Version: a.opts.Version, Peers: c.config.Peers, Operator: operator, Time: begun,
+			})
+			now := time.Now()
+			next := peer{answer: answer, asked: now, err: err}
+			if err == nil {
+				next.ahead = answer.Time.Sub(begun.Add(now.Sub(begun) / 2))
+			}
+			switch {
+			case err != nil || answer.Refused == "":
+			case answer.Wait:
+				next.err = fmt.Errorf("node %s joins: %s", answer.Node, answer.Refused)
+			default:
+				next.err = diag.Fail(diag.CodeClusterJoin, fmt.Errorf("node %s has nothing to do with this one: %s", answer.Node, answer.Refused),
+					"the block `cluster:` and the secret have to be the same on every node, and each node has to have joined the same cluster")
+			}
+			if a.news("peer "+p, next.err) && ctx.Err() == nil {
+				a.log.Warn("another node does not answer as it should", keyAddress, p, keyErr, next.err, keyFix, diag.Hint(next.err))
+			}
+			c.mu.Lock()
+			c.peers[p] = next
+			c.mu.Unlock()
+		}
+	})
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package join
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// MinSecret is how long the secret of a cluster has to be, in bytes: who sits in
+// between gets a proof to try words against.
+const MinSecret = 32
+
+const (
+	// magic tells the protocol and its version before anything else.
+	magic = "holdfast join 1\n"
+	// patience bounds one exchange.
+	patience = 10 * time.Second
+	// largest bounds a message, in bytes.
+	largest = 16 << 20
+
+	proofSize = sha256.Size
+	// The two sides prove different things, so that none can be sent back.
+	joinerSays = "holdfast joiner"
+	keeperSays = "holdfast keeper"
+)
+
+// Request is what a node says about itself.
+type Request struct {
+	Cluster string   `json:"cluster"` // name of the cluster
+	Node    string   `json:"node"`    // name of the node
+	Version string   `json:"version"` // of Holdfast
+	Peers   []string `json:"peers"`   // as its file has them
+	// Operator is the public key of the operator it has already; empty for a node that
+	// has no identity yet.
+	Operator string    `json:"operator,omitempty"`
+	Time     time.Time `json:"time"` // of its clock
+}
+
+// Answer is what it gets.
+type Answer struct {
+	// Refused says why it gets nothing; empty when it does.
+	Refused string `json:"refused,omitempty"`
+	// Wait is true when what is refused may be given later.
+	Wait bool `json:"wait,omitempty"`
+	// Node and Time are those of the node that answers.
+	Node    string    `json:"node"`
+	Time    time.Time `json:"time"`
+	Version string    `json:"version,omitempty"` // of Holdfast
+	// Wants identifies what the file of the node that answers asks for: nodes whose files
+	// ask for the same have the same.
+	Wants string `json:"wants,omitempty"`
+	// Identity, Routes and Clients are secret: the keys of all accounts, the CA of the
+	// routes and, where there is one, that of the client listeners. They are there only
+	// for a node without an identity.
+	Identity []byte `json:"identity,omitempty"`
+	Routes   []byte `json:"routes,omitempty"`
+	Clients  []byte `json:"clients,omitempty"`
+}
+
+// String leaves the secrets out.
+func (a Answer) String() string { return fmt.Sprintf("answer of %s, refused: %q", a.Node, a.Refused) }
+
+// GoString leaves the secrets out.
+func (a Answer) GoString() string { return a.String() }
+
+// errSecret is that of a peer who knows another secret, or none.
+var errSecret = errors.New("the other side does not know the cluster's secret")
+
+// proof is what only who knows the secret can say on this connection.
+func proof(secret []byte, says string, state tls.ConnectionState) ([]byte, error) {
+	bound, err := state.ExportKeyingMaterial("EXPORTER-Channel-Binding", nil, 32)
+	if err != nil {
+		return nil, fmt.Errorf("bind the proof to the connection: %w", err)
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(says))
+	mac.Write(bound)
+	return mac.Sum(nil), nil
+}
+
+// check reads a proof.
+func check(r io.Reader, secret []byte, says string, state tls.ConnectionState) error {
+	want, err := proof(secret, says, state)
+	if err != nil {
+		return err
+	}
+	got := make([]byte, proofSize)
+	if _, err := io.ReadFull(r, got); err != nil {
+		return err
+	}
+	if !hmac.Equal(got, want) {
+		return errSecret
+	}
+	return nil
+}
+
+// send writes a message: its length, and JSON.
+func send(w io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	if len(data) > largest {
+		return fmt.Errorf("a message of %d bytes is too long", len(data))
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...))
+	return err
+}
+
+// receive reads a message.
+func receive(r io.Reader, v any) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size > largest {
+		return fmt.Errorf("a message of %d bytes is too long", size)
+	}
+	data := make([]byte, size)
+	if _, err := io.ReadFull(r, data); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	return nil
+}
