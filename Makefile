@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./appliance/ingest ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process test-system test-power torture lint fmt golden cross packages tarballs bench bench-queue bench-recover bench-peers clean
+.PHONY: help build run test test-unit test-race test-process test-system test-power torture lint fmt golden cross packages tarballs bench bench-queue bench-recover bench-tune bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -85,6 +85,9 @@ bench-queue: build bench-peers ## the part with messages; BENCH='-pairs 6 -cells
 
 bench-recover: build ## a 10 GiB store after kill -9, beside reading its files; needs 25 GB of disk
 	$(GO) run ./cmd/bench -holdfast $(BIN) -only recover -store 10240 -pairs 3 -within 20m $(BENCH)
+
+bench-tune: build ## settings of the disk by turns, also those that make no difference; root; BENCH='-only scheduler'
+	$(GO) run ./cmd/bench tune -holdfast $(BIN) -markdown bin/tune.md $(BENCH)
 
 # Where they can't be installed, the table is without them, and says so.
 bench-peers: ## install Redis and RabbitMQ (Debian, root); no service is started

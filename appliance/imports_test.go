@@ -49,6 +49,7 @@ var importRules = map[string]struct {
 	"appliance/loadtest":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer}},
 	"appliance/metrics":   {noDeps: []string{"github.com/nats-io/"}},
 	"appliance/service":   {ours: []string{"appliance/diag", "systemd"}, noDeps: []string{"github.com/nats-io/"}},
+	"appliance/tune":      {ours: []string{"appliance/datadir", "appliance/diag", "appliance/disk"}, noDeps: []string{"github.com/nats-io/"}},
 	"bootstrap":           {ours: []string{"appliance/config", "appliance/diag"}, never: []string{"os", "net", "log/slog"}, noDeps: []string{"github.com/nats-io/"}},
 	"bootstrap/identity":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer, natsClient}},
 	"bootstrap/jetstream": {ours: []string{"appliance/diag", "bootstrap"}, noDeps: []string{natsServer}},
@@ -58,7 +59,7 @@ var importRules = map[string]struct {
 		never: []string{natsServer, natsClient, jsm, cobra, kardianos},
 	},
 	"cmd/holdfast": {
-		ours: []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/disk", "appliance/doctor", "appliance/loadtest", "appliance/service", "bootstrap",
+		ours: []string{"appliance", "appliance/admin", "appliance/config", "appliance/diag", "appliance/disk", "appliance/doctor", "appliance/loadtest", "appliance/service", "appliance/tune", "bootstrap",
 			"cmd/internal/child"}, // the node that `bench` compares with is a process of its own
 		never: []string{natsServer, kardianos},
 	},

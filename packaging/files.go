@@ -59,6 +59,8 @@ func (t tree) installed(c components) ([]file, error) {
 		{dest: "/etc/sysconfig/holdfast", mode: 0o644, kind: conffile, only: "rpm", from: "packaging/etc/environment"},
 
 		{dest: "/usr/lib/systemd/system/holdfast.service", mode: 0o644, from: "systemd/holdfast.service"},
+		// Off, until somebody says so with `holdfast tune --apply --at-boot`.
+		{dest: "/usr/lib/systemd/system/holdfast-tune.service", mode: 0o644, from: "systemd/holdfast-tune.service"},
 		{dest: "/usr/lib/sysusers.d/holdfast.conf", mode: 0o644, from: "systemd/holdfast.sysusers"},
 		// Debian enables what it installs; its presets are for first boots.
 		{dest: "/usr/lib/systemd/system-preset/80-holdfast.preset", mode: 0o644, only: "rpm", from: "systemd/holdfast.preset"},

@@ -13,6 +13,8 @@ const (
 	ownUnit  = "/etc/systemd/system/holdfast.service"
 	defaults = "/etc/default/holdfast"
 	stored   = "/var/lib/holdfast/jetstream/messages"
+
+	tuneRecord = "/var/lib/holdfast-tune/before.json"
 )
 
 func debSituations() []situation {
@@ -42,6 +44,7 @@ func debSituations() []situation {
 		with(upgrade("upgrade, RESTART_ON_UPGRADE", "STATE=active"), defaults, "# RESTART_ON_UPGRADE=yes\nHOLDFAST_OPTS=--a $(b) --c\n RESTART_ON_UPGRADE=\"no\" \n"),
 		with(upgrade("upgrade, a unit of another installation", "STATE=active"), ownUnit, "[Unit]\n"),
 	}
+	tuned := map[string]string{tuneRecord: "{}"}
 	byAdmin := upgrade("upgrade, masked by the administrator", "STATE=inactive", "MASKED_BY_ADMIN=1")
 	byAdmin.links = masked
 	return append(out, byAdmin,
@@ -52,13 +55,16 @@ func debSituations() []situation {
 		situation{name: "before an upgrade", script: "deb/prerm", args: "upgrade 0.2.0-1"},
 		situation{name: "before an upgrade whose old prerm failed", script: "deb/prerm", args: "failed-upgrade 0.0.9-1"},
 		situation{name: "before a removal", script: "deb/prerm", args: "remove"},
+		situation{name: "before a removal, tuned", script: "deb/prerm", args: "remove", files: tuned},
+		situation{name: "before a removal, tuned, and it can't be put back", script: "deb/prerm", args: "remove", files: tuned, env: []string{"FAIL=/usr/bin/holdfast*"}},
+		situation{name: "before an upgrade, tuned", script: "deb/prerm", args: "upgrade 0.2.0-1", files: tuned},
 		situation{name: "before a removal, it can't be stopped", script: "deb/prerm", args: "remove", env: []string{"FAIL=deb-systemd-invoke*"}},
 		situation{name: "before a removal, in another root", script: "deb/prerm", args: "remove", env: []string{"DPKG_ROOT=/mnt"}},
 	)
 }
 
 func postrmSituations() []situation {
-	files := map[string]string{stored: "m", "/etc/holdfast/holdfast.d/10-site.yaml": "s", "/etc/holdfast/token": "t"}
+	files := map[string]string{stored: "m", "/var/lib/holdfast-tune/measured.json": "[]", "/etc/holdfast/holdfast.d/10-site.yaml": "s", "/etc/holdfast/token": "t"}
 	var out []situation
 	for _, args := range []string{"remove", "upgrade 0.2.0-1", "failed-upgrade 0.0.9-1", "abort-install", "abort-upgrade 0.2.0-1", "disappear other 1"} {
 		out = append(out, situation{name: "after: " + args, script: "deb/postrm", args: args, files: files})
@@ -79,7 +85,7 @@ func rpmSituations() []situation {
 	policy := upgrade("upgrade, RESTART_ON_UPGRADE", "STATE=active")
 	policy.files = map[string]string{"/etc/sysconfig/holdfast": "RESTART_ON_UPGRADE='no'\n"}
 	shadow := situation{name: "new, a unit of another installation", script: "rpm/post", args: "1", files: map[string]string{ownUnit: "[Unit]\n"}}
-	data := map[string]string{stored: "m"}
+	data, tuned := map[string]string{stored: "m"}, map[string]string{tuneRecord: "{}"}
 	return []situation{
 		{name: "before a new one", script: "rpm/pre", args: "1"},
 		{name: "before a new one, disk full", script: "rpm/pre", args: "1", env: []string{"FAIL=useradd*"}, again: true},
@@ -99,6 +105,8 @@ func rpmSituations() []situation {
 		policy,
 		{name: "before the old version goes", script: "rpm/preun", args: "1"},
 		{name: "before a removal", script: "rpm/preun", args: "0"},
+		{name: "before a removal, tuned", script: "rpm/preun", args: "0", files: tuned},
+		{name: "before the old version goes, tuned", script: "rpm/preun", args: "1", files: tuned},
 		{name: "before a removal, in a container without systemd", script: "rpm/preun", args: "0", lacks: "systemctl"},
 		{name: "after the old version went", script: "rpm/postun", args: "1", files: data},
 		{name: "after a removal", script: "rpm/postun", args: "0", files: data},

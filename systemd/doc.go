@@ -12,6 +12,11 @@ import _ "embed"
 //go:embed holdfast.service
 var Unit string
 
+// Tune is the text of holdfast-tune.service.
+//
+//go:embed holdfast-tune.service
+var Tune string
+
 // Sysusers is the text of sysusers.d/holdfast.conf (sysusers.d(5)).
 //
 //go:embed holdfast.sysusers

@@ -121,3 +121,9 @@ const (
 	CodeService      Code = "HF3107"
 	CodeKeepRunning  Code = "HF3108"
 )
+
+// HF32xx: tuning.
+const (
+	CodeTune       Code = "HF3201"
+	CodeTuneRecord Code = "HF3202"
+)

@@ -48,7 +48,7 @@ func TestMeasureFindsADiskThatIsNotFlushed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Device.Name == "" || m.Device.WriteCache != cacheBack || !m.Device.Virtual {
+		if m.Device.Name == "" || m.Device.WriteCache != CacheBack || !m.Device.Virtual {
 			t.Errorf("got %+v, want the loop device", m.Device)
 		}
 		if m.Trust.Opinion != want {
@@ -112,30 +112,88 @@ func fio(t *testing.T, dir string) float64 {
 	return (r.Jobs[0].Write.Clat.Percentile[median] + r.Jobs[0].Sync.Lat.Percentile[median]) / 1e9
 }
 
-func TestDeviceReadsWhatTheKernelSays(t *testing.T) {
+// recorded is a tree as the kernel shows it, with links.
+func recorded(t *testing.T, files, links map[string]string) System {
+	t.Helper()
 	root := t.TempDir()
-	disk := filepath.Join(root, "nvme0n1")
-	for name, text := range map[string]string{
-		"queue/write_cache": "write back\n", "queue/scheduler": "mq-deadline [none] kyber\n", "queue/rotational": "0\n",
-		"device/model": "ACME Flash 9 \n", "stat": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 4711 17\n", "nvme0n1p2/partition": "2\n",
-	} {
-		path := filepath.Join(disk, name)
+	for name, text := range files {
+		path := filepath.Join(root, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	link := filepath.Join(root, "259:2")
-	if err := os.Symlink(filepath.Join(disk, "nvme0n1p2"), link); err != nil {
-		t.Fatal(err)
+	for name, to := range links {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink(to, path)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	got := deviceAt(link)
-	if got.Name != "nvme0n1" || got.Model != "ACME Flash 9" || got.WriteCache != cacheBack || got.Scheduler != "none" || got.Rotating || got.Virtual {
+	return System{Root: root}
+}
+
+// TestPartitionOfAnNVMeDisk is recorded: there is no such disk here.
+func TestPartitionOfAnNVMeDisk(t *testing.T) {
+	const dir = "sys/devices/pci0/nvme/nvme0/nvme0n1/"
+	s := recorded(t, map[string]string{
+		dir + "queue/write_cache": "write back\n", dir + "queue/scheduler": "mq-deadline [none] kyber\n", dir + "queue/rotational": "0\n",
+		dir + "device/model": "ACME Flash 9 \n", dir + "stat": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 4711 17\n", dir + "nvme0n1p2/partition": "2\n",
+		"proc/self/mountinfo": "26 1 259:2 / / rw,noatime - ext4 /dev/nvme0n1p2 rw,discard\n",
+	}, map[string]string{"sys/dev/block/259:2": "../../devices/pci0/nvme/nvme0/nvme0n1/nvme0n1p2"})
+	m, err := s.MountOf(t.TempDir())
+	if err != nil || m.Point != "/" || m.FSType != "ext4" || !slices.Equal(m.Options, []string{"rw", "noatime", "discard"}) || !m.Has("nobarrier", "discard") || m.Has("ro") {
+		t.Errorf("got %+v, %v, want the mount with the options of both, each once", m, err)
+	}
+	below := s.Below(m)
+	if len(below.Disks) != 1 || below.Disks[0] != below.Top {
+		t.Fatalf("got %+v, want the disk alone", below)
+	}
+	got := below.Top
+	if got.Name != "nvme0n1" || got.Model != "ACME Flash 9" || got.WriteCache != CacheBack || got.Scheduler != "none" || got.Rotating || got.Virtual {
 		t.Errorf("got %+v, want the disk of the partition", got)
+	}
+	if want := []string{"mq-deadline", "none", "kyber"}; !slices.Equal(got.Schedulers(), want) {
+		t.Errorf("got schedulers %v, want %v", got.Schedulers(), want)
 	}
 	if n := got.flushes(); n != 4711 {
 		t.Errorf("got %d flushes, want 4711", n)
 	}
 	if n := (Device{}).flushes(); n != -1 {
 		t.Errorf("got %d flushes of no device, want -1", n)
+	}
+}
+
+// TestVolumeOfTwoDisks is recorded: this kernel has no device mapper.
+func TestVolumeOfTwoDisks(t *testing.T) {
+	const dm = "sys/devices/virtual/block/dm-0/"
+	s := recorded(t, map[string]string{
+		dm + "queue/read_ahead_kb":                                 "128\n",
+		"sys/devices/ata1/sda/sda1/partition":                      "1\n",
+		"sys/devices/ata1/sda/sda2/partition":                      "2\n",
+		"sys/devices/ata1/sda/queue/rotational":                    "1\n",
+		"sys/devices/ata2/sdb/queue/write_cache":                   "write through\n",
+		"sys/devices/ata2/sdb/device/scsi_disk/1:0:0:0/cache_type": "write back\n",
+		"proc/self/mountinfo":                                      "26 1 253:0 / / rw - xfs /dev/mapper/vg-a rw\n",
+	}, map[string]string{
+		"sys/dev/block/253:0": "../../devices/virtual/block/dm-0",
+		dm + "slaves/sda1":    "../../../../ata1/sda/sda1", dm + "slaves/sda2": "../../../../ata1/sda/sda2", dm + "slaves/sdb": "../../../../ata2/sdb",
+	})
+	m, err := s.MountOf("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := s.Below(m)
+	if below.Top.Name != "dm-0" || read(below.Top.Setting("read_ahead_kb"), "") != "128" {
+		t.Errorf("got %+v on top, want dm-0", below.Top)
+	}
+	if len(below.Disks) != 2 || below.Disks[0].Name != "sda" || !below.Disks[0].Rotating || below.Disks[1].OwnCache != CacheBack || below.Disks[1].WriteCache != CacheThrough {
+		t.Errorf("got %+v, want sda once and sdb", below.Disks)
+	}
+}
+
+func TestMemoryHasNoDisk(t *testing.T) {
+	s := recorded(t, map[string]string{"proc/self/mountinfo": "26 1 0:26 / / rw - tmpfs tmpfs rw\n"}, nil)
+	m, err := s.MountOf("/")
+	if below := s.Below(m); err != nil || below.Top.Name != "" || len(below.Disks) > 0 {
+		t.Errorf("got %+v, %v, want none", below, err)
 	}
 }

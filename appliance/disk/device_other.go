@@ -4,7 +4,12 @@
 
 package disk
 
-// deviceOf knows no devices here.
-func deviceOf(string) Device { return Device{} }
+import "errors"
+
+// MountOf knows no mounts here.
+func (System) MountOf(string) (Mount, error) { return Mount{}, errors.ErrUnsupported }
+
+// Below knows no devices here.
+func (System) Below(Mount) Stack { return Stack{} }
 
 func (Device) flushes() int64 { return -1 }

@@ -120,6 +120,19 @@ func Measure(ctx context.Context, p Plan) (_ Measurement, err error) {
 	return m, err
 }
 
+// deviceOf is the first disk below a directory: flushes go to every disk of several.
+func deviceOf(dir string) Device {
+	var s System
+	m, err := s.MountOf(dir)
+	if err != nil {
+		return Device{}
+	}
+	if disks := s.Below(m).Disks; len(disks) > 0 {
+		return disks[0]
+	}
+	return Device{}
+}
+
 func (p Plan) tell(what string) {
 	if p.Step != nil {
 		p.Step(what)

@@ -89,7 +89,7 @@ func TestMeasureRemovesWhatAKilledOneLeft(t *testing.T) {
 
 func TestJudgeTellsWhatCanBeTold(t *testing.T) {
 	ms := func(n float64) Latency { return Latency{Count: 100, P50: n / 1000} }
-	flash := Device{Name: "nvme0n1", WriteCache: cacheBack}
+	flash := Device{Name: "nvme0n1", WriteCache: CacheBack}
 	for _, c := range []struct {
 		why    string
 		device Device
@@ -103,11 +103,11 @@ func TestJudgeTellsWhatCanBeTold(t *testing.T) {
 		{"few were", flash, ms(0.02), 49, Broken},
 		{"what was sent is not known", flash, ms(0.8), -1, Plausible},
 		{"as fast as memory", flash, ms(0.005), 100, Suspicious},
-		{"no volatile cache needs no flush", Device{Name: "nvme0n1", WriteCache: cacheThrough}, ms(0.02), 0, Plausible},
-		{"a platter does not come by so soon", Device{Name: "sda", WriteCache: cacheBack, Rotating: true}, ms(0.3), 100, Suspicious},
-		{"a platter", Device{Name: "sda", WriteCache: cacheBack, Rotating: true}, ms(8), 100, Plausible},
-		{"virtual disks call themselves rotating", Device{Name: "vda", WriteCache: cacheBack, Rotating: true, Virtual: true}, ms(0.1), 100, Unknown},
-		{"a virtual disk without barriers", Device{Name: "vda", WriteCache: cacheBack, Virtual: true}, ms(0.01), 0, Broken},
+		{"no volatile cache needs no flush", Device{Name: "nvme0n1", WriteCache: CacheThrough}, ms(0.02), 0, Plausible},
+		{"a platter does not come by so soon", Device{Name: "sda", WriteCache: CacheBack, Rotating: true}, ms(0.3), 100, Suspicious},
+		{"a platter", Device{Name: "sda", WriteCache: CacheBack, Rotating: true}, ms(8), 100, Plausible},
+		{"virtual disks call themselves rotating", Device{Name: "vda", WriteCache: CacheBack, Rotating: true, Virtual: true}, ms(0.1), 100, Unknown},
+		{"a virtual disk without barriers", Device{Name: "vda", WriteCache: CacheBack, Virtual: true}, ms(0.01), 0, Broken},
 		{"no device", Device{}, ms(0.1), -1, Unknown},
 		{"a device that says little", Device{Name: "mmcblk0"}, ms(3), -1, Unknown},
 	} {

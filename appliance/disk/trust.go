@@ -41,11 +41,11 @@ func judge(d Device, l Latency, sent int64) Trust {
 	switch {
 	case d.Name == "":
 		return Trust{Unknown, "which device the directory is on can't be seen; a flush took " + took.String()}
-	case d.WriteCache == cacheBack && sent >= 0 && sent < int64(l.Count)/2:
+	case d.WriteCache == CacheBack && sent >= 0 && sent < int64(l.Count)/2:
 		return Trust{Broken, fmt.Sprintf("%s has a cache that a power cut empties, and of %d flushes the kernel passed %d on to it: barriers are off on the way", d.Name, l.Count, sent)}
-	case d.Rotating && !d.Virtual && d.WriteCache == cacheBack && p50 < turning:
+	case d.Rotating && !d.Virtual && d.WriteCache == CacheBack && p50 < turning:
 		return Trust{Suspicious, fmt.Sprintf("%s rotates, and a flush took %s: it did not wait for the platter", d.Name, took)}
-	case d.WriteCache == cacheThrough:
+	case d.WriteCache == CacheThrough:
 		return Trust{Plausible, fmt.Sprintf("%s says that what it has taken is kept (no volatile cache)", d.Name)}
 	case d.Virtual:
 		return Trust{Unknown, fmt.Sprintf("%s is a virtual disk: flushes reach its host, and what that does with them can't be seen from here; a flush took %s", d.Name, took)}

@@ -5,13 +5,8 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/moby/sys/mountinfo"
 
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/disk"
@@ -39,7 +34,7 @@ func lookAtFileSystem(_ context.Context, m *machine) report {
 	for _, c := range cautions {
 		r.warn(m.dataDir()+": "+c, "messages that were acknowledged can be lost", move)
 	}
-	at, err := m.mountOf(dir)
+	at, err := m.system().MountOf(dir)
 	switch {
 	case denied(err):
 		r.blind(m, "can't look into "+dir)
@@ -48,27 +43,16 @@ func lookAtFileSystem(_ context.Context, m *machine) report {
 		r.find(Unknown, err.Error(), "what can't be seen can't be judged", m.again())
 		return r
 	}
-	r.measured("%s is on %s (%s), %s", dir, at.Mountpoint, at.FSType, strings.Join(optionsOf(at), ","))
+	r.measured("%s is on %s (%s), %s", dir, at.Point, at.FSType, strings.Join(at.Options, ","))
 	judgeOptions(m, &r, at)
 	return r
 }
 
-// optionsOf are the options of the mount and of its file system.
-func optionsOf(at *mountinfo.Info) []string {
-	var all []string
-	for _, o := range strings.Split(at.Options+","+at.VFSOptions, ",") {
-		if o != "" && !slices.Contains(all, o) {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
 // judgeOptions finds mount options under which an fsync does not hold.
-func judgeOptions(m *machine, r *report, at *mountinfo.Info) {
-	mount := fmt.Sprintf("%s is mounted with ", at.Mountpoint)
-	persist := comment("and take the option out of /etc/fstab, if it is there: grep -n %s /etc/fstab", quote(at.Mountpoint))
-	for _, o := range optionsOf(at) {
+func judgeOptions(m *machine, r *report, at disk.Mount) {
+	mount := fmt.Sprintf("%s is mounted with ", at.Point)
+	persist := comment("and take the option out of /etc/fstab, if it is there: grep -n %s /etc/fstab", quote(at.Point))
+	for _, o := range at.Options {
 		switch o {
 		case "nobarrier", "barrier=0":
 			on := "barrier=1"
@@ -76,38 +60,38 @@ func judgeOptions(m *machine, r *report, at *mountinfo.Info) {
 				on = "barrier"
 			}
 			r.fail(mount+o, "fsync does not reach the disk: a power cut loses acknowledged messages",
-				lines(m.asRoot(fmt.Sprintf("mount -o remount,%s %s", on, quote(at.Mountpoint))), persist))
+				lines(m.asRoot(fmt.Sprintf("mount -o remount,%s %s", on, quote(at.Point))), persist))
 		case "data=writeback":
 			r.warn(mount+o, "after a power cut files may hold old blocks where nothing was synced; messages that were synced are safe",
 				lines(comment("this can't be changed while it is mounted"), persist))
 		}
 	}
-	if slices.Contains(optionsOf(at), "ro") {
+	if at.Has("ro") {
 		r.fail(mount+"ro", "nothing can be stored",
-			lines(m.asRoot("mount -o remount,rw "+quote(at.Mountpoint)), comment("if it was not mounted so on purpose, see why: dmesg | grep -i -e error -e remount")))
+			lines(m.asRoot("mount -o remount,rw "+quote(at.Point)), comment("if it was not mounted so on purpose, see why: dmesg | grep -i -e error -e remount")))
 	}
 }
 
 // lookAtWriteCache says what is known of the way from an fsync to the disk.
 func lookAtWriteCache(ctx context.Context, m *machine) report {
 	var r report
-	at, err := m.mountOf(m.storeDir())
+	at, err := m.system().MountOf(m.storeDir())
 	if denied(err) {
 		r.blind(m, "can't look into "+m.storeDir())
 		return r
 	} else if err != nil {
 		return skip("%v", err)
 	}
-	disks := m.disksOf(at)
+	disks := m.system().Below(at).Disks
 	if len(disks) == 0 {
-		return skip("%s (%s) has no block device that could be seen from here", at.Mountpoint, at.FSType)
+		return skip("%s (%s) has no block device that could be seen from here", at.Point, at.FSType)
 	}
 	var text []string
 	for _, d := range disks {
-		text = append(text, d.text())
-		if d.own == "write back" && d.cache == "write through" {
-			file := filepath.Join(d.dir, "queue/write_cache")
-			r.fail(fmt.Sprintf("%s has a write cache of its own (write back), and the kernel was told that it has none (%s: write through)", d.name, file),
+		text = append(text, cacheText(d))
+		if d.OwnCache == disk.CacheBack && d.WriteCache == disk.CacheThrough {
+			file := d.Setting("write_cache")
+			r.fail(fmt.Sprintf("%s has a write cache of its own (write back), and the kernel was told that it has none (%s: write through)", d.Name, file),
 				"no flush is sent: a power cut loses acknowledged messages", m.asRoot(fmt.Sprintf("echo 'write back' > %s", quote(file))))
 		}
 	}
@@ -130,78 +114,22 @@ func lookAtWriteCache(ctx context.Context, m *machine) report {
 	return r
 }
 
-// device is a block device as /sys shows it.
-type device struct {
-	name, dir string
-	cache     string // what the kernel goes by: write back or write through
-	own       string // what a SCSI or SATA disk says of itself
-	driver    string
-}
-
-func (d device) text() string {
+// cacheText says what is known of a device's write cache.
+func cacheText(d disk.Device) string {
 	kind := ""
 	switch {
-	case strings.HasPrefix(d.driver, "virtio"), strings.HasPrefix(d.name, "xvd"), d.driver == "hv_storvsc":
+	case strings.HasPrefix(d.Driver, "virtio"), strings.HasPrefix(d.Name, "xvd"), d.Driver == "hv_storvsc":
 		kind = ", a virtual disk: whether its host hands flushes on can't be seen from here"
-	case strings.HasPrefix(d.name, "mmcblk"):
+	case strings.HasPrefix(d.Name, "mmcblk"):
 		kind = ", a memory card or eMMC: some ignore flushes, which can't be seen from here"
-	case strings.HasPrefix(d.name, "loop"):
+	case strings.HasPrefix(d.Name, "loop"):
 		kind = ", a file on another file system"
 	}
-	switch d.cache {
-	case "write back":
-		return d.name + ": write back, flushes are sent" + kind
-	case "write through":
-		return d.name + ": write through, nothing to flush" + kind
+	switch d.WriteCache {
+	case disk.CacheBack:
+		return d.Name + ": write back, flushes are sent" + kind
+	case disk.CacheThrough:
+		return d.Name + ": write through, nothing to flush" + kind
 	}
-	return d.name + ": unknown cache" + kind
-}
-
-// disksOf finds the whole disks below a mount, through partitions and device mapper.
-func (m *machine) disksOf(at *mountinfo.Info) []device {
-	start := fmt.Sprintf("/sys/dev/block/%d:%d", at.Major, at.Minor)
-	if at.Major == 0 && strings.HasPrefix(at.Source, "/dev/") { // btrfs
-		name := filepath.Base(at.Source)
-		if real, err := filepath.EvalSymlinks(at.Source); err == nil {
-			name = filepath.Base(real)
-		}
-		start = "/sys/class/block/" + name
-	}
-	dir, err := filepath.EvalSymlinks(m.at(start))
-	if err != nil {
-		return nil
-	}
-	return disksBelow(dir)
-}
-
-func disksBelow(dir string) []device {
-	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
-		dir = filepath.Dir(dir)
-	}
-	slaves, err := filepath.Glob(filepath.Join(dir, "slaves", "*"))
-	if err == nil && len(slaves) > 0 {
-		var all []device
-		for _, s := range slaves {
-			if real, err := filepath.EvalSymlinks(s); err == nil {
-				all = append(all, disksBelow(real)...)
-			}
-		}
-		return all
-	}
-	d := device{name: filepath.Base(dir), dir: dir, cache: text(dir, "queue/write_cache")}
-	if driver, err := filepath.EvalSymlinks(filepath.Join(dir, "device/driver")); err == nil {
-		d.driver = filepath.Base(driver)
-	}
-	if own, err := filepath.Glob(filepath.Join(dir, "device/scsi_disk/*/cache_type")); err == nil && len(own) > 0 {
-		d.own = text(own[0], "")
-	}
-	return []device{d}
-}
-
-func text(dir, name string) string {
-	data, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
+	return d.Name + ": unknown cache" + kind
 }

@@ -3,14 +3,12 @@
 package doctor
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
@@ -77,34 +75,4 @@ func inodes(path string) (total, free uint64, err error) {
 	var st unix.Statfs_t
 	err = unix.Statfs(path, &st)
 	return st.Files, st.Ffree, err
-}
-
-// mountOf is the mount that a path is on.
-func (m *machine) mountOf(path string) (*mountinfo.Info, error) {
-	for {
-		real, err := filepath.EvalSymlinks(path)
-		if err == nil {
-			path = real
-			break
-		}
-		if !gone(err) || path == filepath.Dir(path) {
-			return nil, err
-		}
-		path = filepath.Dir(path)
-	}
-	above := func(i *mountinfo.Info) (skip, stop bool) {
-		at := strings.TrimSuffix(i.Mountpoint, "/")
-		return path != i.Mountpoint && !strings.HasPrefix(path, at+"/"), false
-	}
-	all, err := mountinfo.GetMountsFromReader(bytes.NewReader(m.raw("/proc/self/mountinfo")), above)
-	if err != nil || len(all) == 0 {
-		return nil, fmt.Errorf("find the mount of %s in /proc/self/mountinfo: %w", path, err)
-	}
-	best := all[0]
-	for _, i := range all {
-		if len(i.Mountpoint) >= len(best.Mountpoint) { // of several at one place the last hides the others
-			best = i
-		}
-	}
-	return best, nil
 }

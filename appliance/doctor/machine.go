@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/disk"
 )
 
 // machine is where the checks look. It remembers what several of them need.
@@ -64,6 +65,9 @@ func (m *machine) read(path string) string {
 	return strings.TrimSpace(string(data))
 }
 
+// system is where mounts and devices are read.
+func (m *machine) system() disk.System { return disk.System{Root: m.in.Root} }
+
 func (m *machine) exists(path string) bool {
 	_, err := os.Stat(m.at(path))
 	return err == nil
@@ -95,13 +99,21 @@ func (m *machine) again() string { return m.in.Again(m.check) }
 
 // Again is the command that runs the named checks as root.
 func (in Input) Again(names ...string) string {
-	words := []string{"sudo", quote(cmp.Or(in.Program, "holdfast")), "doctor"}
+	return "sudo " + in.verb("doctor", names...)
+}
+
+// tune is the command that sets and puts back.
+func (in Input) tune(words ...string) string { return in.verb("tune", words...) }
+
+// verb is a command for the same node.
+func (in Input) verb(verb string, more ...string) string {
+	words := []string{quote(cmp.Or(in.Program, "holdfast")), verb}
 	if in.File != "" {
 		words = append(words, "--config", quote(absolute(in.File)))
 	} else if in.Config != nil && in.Config.Node.DataDir != "" {
 		words = append(words, "--data-dir", quote(absolute(in.Config.Node.DataDir)))
 	}
-	return strings.Join(append(words, names...), " ")
+	return strings.Join(append(words, more...), " ")
 }
 
 func absolute(path string) string {

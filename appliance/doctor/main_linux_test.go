@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/tune"
 )
 
 // actEnv makes this program another one, see act. ownMountsEnv names a test that
@@ -80,6 +81,15 @@ func act(what []string) error {
 			return err
 		}
 		defer f.Close()
+	case "tune": // root, directory, setting: as the verb does it
+		in := tune.Input{Root: what[1], Dir: what[2]}
+		r, err := tune.Look(in, what[3:])
+		if err != nil {
+			return err
+		}
+		if _, err := tune.Apply(in, r, true); err != nil {
+			return err
+		}
 	case "doctor":
 		p := patient{file: what[1]}
 		results, err := Run(context.Background(), p.input(), nil, func(string) {})

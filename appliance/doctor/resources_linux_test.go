@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/tune"
 )
 
 // TestDescriptorsOfTheRunningNode lowers the limit of a real process, and the fix
@@ -166,10 +168,21 @@ func TestRuntimeLimitAboveWhatThereIs(t *testing.T) {
 
 // TestNodeInSwap is recorded.
 func TestNodeInSwap(t *testing.T) {
-	p := recorded(t, map[string]string{"proc/meminfo": meminfo, "proc/7/status": nodeStatus, "proc/sys/vm/swappiness": "60\n"})
+	p := recorded(t, map[string]string{
+		"proc/meminfo": meminfo, "proc/7/status": nodeStatus, "proc/sys/vm/swappiness": "60\n",
+		"proc/swaps": "Filename Type Size Used Priority\n/dev/sda3 partition 1048576 524288 -2\n", "proc/self/mountinfo": "26 1 8:2 / / rw - ext4 /dev/sda2 rw\n",
+	})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stub(t, "holdfast", `case "$*" in
+"tune --config `+p.file+` swappiness --apply --at-boot --yes") `+actEnv+`='tune|`+p.root+`|`+p.data+`|swappiness' exec `+self+` ;;
+*) exit 2 ;;
+esac`)
 	p.heals("swap", p.isIll("swap", Warn, `^512 MiB of 1.0 GiB used, swappiness 60; 300 MiB of process 7$`))
-	if got := readText(t, filepath.Join(p.root, "etc/sysctl.d/60-holdfast.conf")); got != "vm.swappiness=10\n" {
-		t.Errorf("got %q, want the setting kept for the next boot", got)
+	if _, names, err := tune.Recorded(tune.Input{Dir: p.data, Root: p.root}); err != nil || len(names) != 1 || names[0] != "swappiness" {
+		t.Errorf("got %v, %v, want the setting made again at each boot", names, err)
 	}
 	// Swap that the node is not in is a fresh machine of any distribution.
 	p.write(filepath.Join(p.root, "proc/sys/vm/swappiness"), "60\n", 0o644)

@@ -39,9 +39,7 @@ func lookAtSwap(ctx context.Context, m *machine) report {
 		text += fmt.Sprintf("; %s of process %d", size(swapped), pid)
 	}
 	if swapped > littleSwapped && swapped > m.statusOf(pid, "VmRSS")/10 && swappiness > gentle {
-		setting, file := m.at("/proc/sys/vm/swappiness"), m.at("/etc/sysctl.d/60-holdfast.conf")
-		r.warn(text, "reading it back takes milliseconds for each page, so that clients see pauses",
-			m.asRoot(fmt.Sprintf("echo %d > %s && echo vm.swappiness=%d > %s", gentle, quote(setting), gentle, quote(file))))
+		r.warn(text, "reading it back takes milliseconds for each page, so that clients see pauses", m.asRoot(m.in.tune("swappiness", "--apply", "--at-boot", "--yes")))
 	}
 	r.measured("%s", text)
 	return r

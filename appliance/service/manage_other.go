@@ -31,6 +31,9 @@ func Restart(context.Context) (State, error) { return State{}, notYet() }
 // Status is not in this version.
 func Status(context.Context) (State, error) { return State{}, notYet() }
 
+// TuneAtBoot is not in this version.
+func TuneAtBoot(context.Context, string, bool) ([]string, error) { return nil, notYet() }
+
 // Environment is empty: there is no service.
 func Environment() []string { return nil }
 

@@ -6,6 +6,9 @@
 //
 // `bench queue` puts messages through both, and through Redis and RabbitMQ.
 //
+// `bench tune` compares settings of the kernel and of streams by turns, those that
+// `holdfast tune` knows and those that it leaves alone.
+//
 // registry.go lists the measurements; a new one is an entry there. Both sides
 // are seen from outside: processes, ports, /proc.
 package main

@@ -64,6 +64,8 @@ func verb(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return queueOutside(ctx, args[1:], stdout, stderr)
 		case insideVerb:
 			return queueInside(ctx, args[1:], stdout, stderr)
+		case tuneVerb:
+			return tuneSettings(ctx, args[1:], stdout, stderr)
 		case loadVerb:
 			return serveLoad(ctx, os.Stdin, stdout)
 		}

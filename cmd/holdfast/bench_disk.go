@@ -148,6 +148,9 @@ func inWords(seconds float64) string {
 	case d < time.Millisecond:
 		return fmt.Sprintf("%d µs", d.Microseconds())
 	case d < time.Second:
+		if d >= 100*time.Millisecond {
+			return fmt.Sprintf("%d ms", d.Milliseconds())
+		}
 		return fmt.Sprintf("%.2g ms", float64(d.Microseconds())/1000)
 	}
 	return fmt.Sprintf("%.2g s", d.Seconds())

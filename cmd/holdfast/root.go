@@ -136,7 +136,7 @@ func newRoot(std stdio, g *globals, entered *bool) *cobra.Command {
 	f.StringVarP(&g.output, "output", "o", "text", "`FORMAT`: text for people, json for machines")
 	root.AddCommand(
 		newRunCmd(std, g), newCheckCmd(std, g), newInitCmd(std), newSchemaCmd(std),
-		newStatusCmd(std, g), newDoctorCmd(std, g), newPlanCmd(std, g), newApplyCmd(std, g), newCredsCmd(std, g), newCACmd(std, g), newNATSCmd(std, g), newBenchCmd(std, g), newVerifyCmd(std, g),
+		newStatusCmd(std, g), newDoctorCmd(std, g), newPlanCmd(std, g), newApplyCmd(std, g), newCredsCmd(std, g), newCACmd(std, g), newNATSCmd(std, g), newBenchCmd(std, g), newVerifyCmd(std, g), newTuneCmd(std, g),
 		newServiceCmd(std, g), newClusterCmd(std, g), newVersionCmd(std, g),
 		newCompletionCmd(std),
 	)

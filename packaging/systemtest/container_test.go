@@ -155,7 +155,7 @@ func (c *container) supervise() {
 func (c *container) tell() {
 	console, _ := os.ReadFile(c.console)
 	c.t.Logf("console:\n%s", tail(string(console), 15))
-	journal := c.try("journalctl --no-pager --boot=all --unit=holdfast.service --lines=100 --output=short-precise")
+	journal := c.try("journalctl --no-pager --boot=all --unit=holdfast.service --unit=holdfast-tune.service --lines=100 --output=short-precise")
 	c.t.Logf("journal:\n%s", journal.out+journal.err)
 }
 
