@@ -166,10 +166,7 @@ func isEncrypted(dir string) (bool, error) {
 		return there, err
 	}
 	meta, err := os.ReadFile(filepath.Join(dir, server.JetStreamMetaFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	if json.Valid(meta) {
+	if err == nil && json.Valid(meta) { // what can't be read is as good as gone
 		return false, nil
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, messagesDir))
