@@ -44,11 +44,11 @@ test-process: build ## the built binary: kill -9, full disk, two at once
 test-system: ## the packages in containers with a real systemd: install, upgrade, remove, faults
 	$(TOOL) gotestsum --format testname --hide-summary=skipped -- -tags system -count 1 -timeout 20m ./packaging/systemtest
 
-test-power: build bin/torture ## 50 power cuts: strict loses nothing, weaker modes do
-	bin/torture -mode strict,strict-alone,interval,stock -cuts 32,8,6,4 -holdfast $(BIN) -keep $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
+test-power: build bin/torture ## 60 power cuts: strict loses nothing, weaker modes do
+	bin/torture -mode strict,strict-alone,encrypted,interval,stock -cuts 32,8,10,6,4 -holdfast $(BIN) -keep $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
 
 torture: build bin/torture ## 500 power cuts of each mode; takes hours
-	bin/torture -mode strict,strict-alone,interval,stock,stock-always -cuts 500 -holdfast $(BIN) -keep -timeout 12h
+	bin/torture -mode strict,strict-alone,encrypted,interval,stock,stock-always -cuts 500 -holdfast $(BIN) -keep -timeout 12h
 
 .PHONY: bin/torture
 bin/torture:

@@ -240,6 +240,9 @@ func (a *Appliance) openEngine() error {
 	if err != nil {
 		return err
 	}
+	if settings.Encryption, err = a.encryption(); err != nil {
+		return err
+	}
 	a.engine, err = engine.New(
 		settings, engine.Names{Account: a.accountName, User: a.userName, Subjects: ingest.AsPublished}, a.log)
 	if err != nil {

@@ -226,6 +226,8 @@ func (a *Appliance) Storage() metrics.Storage {
 	r := a.roomStatus
 	a.mu.Unlock()
 	out := metrics.Storage{MinFree: uint64(r.minFree), Stopped: r.stopped != "", Writable: r.broken == nil, FullIn: r.fullIn, Reopens: r.reopens}
+	enc := a.engine.Encryption()
+	out.Cipher, out.PreviousKey = string(enc.Cipher), enc.Previous
 	for _, d := range engine.Damages(a.dir.StoreDir()) {
 		if out.Damaged == nil {
 			out.Damaged = map[string]int{}

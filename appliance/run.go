@@ -183,9 +183,12 @@ func (a *Appliance) startEngine(ctx context.Context) error {
 
 // tellProgress tells the log and systemd how far a long recovery is.
 func (a *Appliance) tellProgress(p engine.Progress) {
-	if p.Checking() {
+	switch {
+	case p.Doing != "":
+		a.log.Info("preparing streams", keyWhat, p.Doing, keyCount, p.StreamsDone, keyTotal, p.StreamsTotal, keyStream, p.Current)
+	case p.Checking():
 		a.log.Info("checking stored messages", keyBytes, humanize.IBytes(uint64(p.BytesChecked)), keyTotal, humanize.IBytes(uint64(p.BytesToCheck)))
-	} else {
+	default:
 		a.log.Info("recovering streams", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
 			keyBytes, humanize.IBytes(uint64(p.BytesDone)), keyStream, p.Current)
 	}
@@ -193,6 +196,9 @@ func (a *Appliance) tellProgress(p engine.Progress) {
 }
 
 func recoveryLine(p engine.Progress) string {
+	if p.Doing != "" {
+		return fmt.Sprintf("%s streams: %d of %d, now %s", p.Doing, p.StreamsDone, p.StreamsTotal, p.Current)
+	}
 	if p.Checking() {
 		return fmt.Sprintf("checking stored messages: %s of %s", humanize.IBytes(uint64(p.BytesChecked)), humanize.IBytes(uint64(p.BytesToCheck)))
 	}
@@ -206,6 +212,7 @@ func (a *Appliance) tellRecovered(dur time.Duration) {
 		a.log.Info("streams recovered", keyCount, p.StreamsDone, keyTotal, p.StreamsTotal,
 			keyBytes, humanize.IBytes(uint64(p.BytesTotal)), keyDur, dur.Round(time.Millisecond).String())
 	}
+	a.tellEncryption()
 	for _, s := range p.Restored {
 		a.log.Warn("a crash had left metadata without its checksum, which has been written again", keyStream, s)
 	}

@@ -127,6 +127,7 @@ func (a *Appliance) addStorage(s *admin.Status) {
 		s.Storage.Promised = a.config().Promised(int64(vol.Total))
 	}
 	s.Storage.Limit, s.Storage.FlushSeconds = a.storeLimit, a.flush.Seconds()
+	s.Storage.Encryption = a.encryptionStatus()
 	a.addRoom(&s.Storage)
 	st, err := a.engine.Stats()
 	if err != nil {

@@ -128,6 +128,8 @@ type Storage struct {
 	// FullInSeconds is when MinFree is reached, as things went lately; 0 when the volume
 	// does not fill up.
 	FullInSeconds float64 `json:"full_in_seconds,omitempty"`
+	// Encryption is how what is stored is encrypted; absent when it is not.
+	Encryption *Encryption `json:"encryption,omitempty"`
 	// FlushSeconds is how long the volume took at the start to make a message durable.
 	FlushSeconds float64 `json:"flush_seconds"`
 	// Flushes are those of the last ten minutes, one every few seconds; nil when there
@@ -147,6 +149,14 @@ type Latency struct {
 	P50   float64 `json:"p50_seconds"`
 	P99   float64 `json:"p99_seconds"`
 	Max   float64 `json:"max_seconds"`
+}
+
+// Encryption is how what is stored is encrypted.
+type Encryption struct {
+	Cipher string `json:"cipher"` // aes or chacha
+	// PreviousKey: the configuration names a key before the present one, which has done
+	// its work.
+	PreviousKey bool `json:"previous_key,omitempty"`
 }
 
 // Damage is a piece of a stream that could not be read.

@@ -129,4 +129,52 @@ func (c *checker) secrets() {
 				fmt.Sprintf("write %d or more into it, on every node: `openssl rand -hex 32`", shortestSecret))
 		}
 	}
+	c.encryption()
+}
+
+const (
+	// leastKey is how long a key for stored messages is at least, in bytes, and
+	// leastDifferent how many different ones are in it.
+	leastKey       = 32
+	leastDifferent = 8
+)
+
+func (c *checker) encryption() {
+	enc := c.cfg.Storage.Encryption
+	at := path{"storage", "encryption"}
+	object{c, at}.errors(
+		rule{enc.Cipher != "" && !enc.Key.IsSet() && !enc.PreviousKey.IsSet(), diag.CodeRequired, "cipher", "without a key nothing is encrypted", "set key to file:PATH, or remove the line"},
+		rule{enc.Key.IsSet() && enc.Key.Path() == enc.PreviousKey.Path(), diag.CodeConflict, "previous_key", "it is the same file as key", "keep the key before in a file of its own, or remove the line"},
+	)
+	if c.cfg.Cluster != nil && (enc.Key.IsSet() || enc.PreviousKey.IsSet()) {
+		c.fail(diag.CodeConflict, at, "a node of a cluster keeps logs of the cluster, too, and this version does not change their keys",
+			"remove it and encrypt the volume, or remove cluster")
+	}
+	if enc.PreviousKey.IsSet() && !enc.Key.IsSet() {
+		c.warn(diag.CodeDecrypts, at.with("previous_key"), "without a key beside it the store is decrypted at the next start, and messages are stored in plain text",
+			"set key, unless that is what you want")
+	}
+	text, err := enc.Key.Reveal()
+	if err != nil || !enc.Key.IsSet() {
+		return // said already
+	}
+	if why := weak(text); why != "" {
+		c.fail(diag.CodeSecretFile, at.with("key"), fmt.Sprintf("the key in %s %s", enc.Key.Path(), why),
+			fmt.Sprintf("make one that nobody can guess: (umask 077; head -c 32 /dev/urandom | base64 > %s)", enc.Key.Path()))
+	}
+}
+
+// weak says why a key can be guessed; "" when it can't, as far as its looks tell.
+func weak(key string) string {
+	if len(key) < leastKey {
+		return fmt.Sprintf("is shorter than %d characters", leastKey)
+	}
+	different := map[rune]bool{}
+	for _, r := range key {
+		different[r] = true
+	}
+	if len(different) < leastDifferent {
+		return fmt.Sprintf("has only %d different characters", len(different))
+	}
+	return ""
 }

@@ -68,7 +68,7 @@ type Storage struct {
 	SyncInterval *Duration  `key:"sync_interval" help:"time between fsyncs, with durability interval only (then 1s unless set)" example:"1s" restart:"yes"`
 	Limit        Share      `key:"limit" help:"what all streams together may use: a share of the volume's total size, or a size" default:"80%" restart:"yes"`
 	MinFree      Share      `key:"min_free" help:"publishing stops with a clear error before less than this is free on the volume, and goes on by itself when there is more again; 5% but at most 8GiB unless set" example:"5%"`
-	Encryption   Encryption `key:"encryption" help:"encryption of stored messages" later:"*" restart:"yes"`
+	Encryption   Encryption `key:"encryption" help:"encryption of stored messages; off without a key" restart:"yes"`
 	Verify       Verify     `key:"verify" help:"reading everything that is stored now and then, to find what the disk has lost before anybody needs it"`
 }
 
@@ -80,9 +80,9 @@ type Verify struct {
 
 // Encryption of stored messages.
 type Encryption struct {
-	Cipher      string `key:"cipher" help:"cipher for stored messages" enum:"aes|chacha"`
-	Key         Secret `key:"key" help:"file:PATH of the key"`
-	PreviousKey Secret `key:"previous_key" help:"file:PATH of the key before, while rotating"`
+	Cipher      string `key:"cipher" help:"cipher for stored messages; that of the store unless set, aes for a new one. chacha is for machines without AES instructions" enum:"aes|chacha"`
+	Key         Secret `key:"key" help:"file:PATH of the key, 32 characters or more" example:"file:/etc/holdfast/store.key"`
+	PreviousKey Secret `key:"previous_key" help:"file:PATH of the key before, while the key is changed; alone it decrypts the store at the next start" example:"file:/etc/holdfast/store.key.old"`
 }
 
 // Cluster describes the three replicas.

@@ -39,6 +39,7 @@ const (
 	CodeWorkQueue     Code = "HF1111"
 	CodeLosesMessages Code = "HF1112"
 	CodeSharedInbox   Code = "HF1113"
+	CodeDecrypts      Code = "HF1121"
 )
 
 // HF20xx: the data directory and the identity.
@@ -65,6 +66,7 @@ const (
 	CodeNotReady     Code = "HF2104"
 	CodeStopTimeout  Code = "HF2105"
 	CodeListen       Code = "HF2106"
+	CodeStoreKey     Code = "HF2111"
 )
 
 // HF22xx: bootstrap.

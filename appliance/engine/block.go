@@ -28,8 +28,6 @@ const (
 	headersBit   = 1 << 31
 	erasedBit    = 1 << 63
 	tombstoneBit = 1 << 62
-	// compressed is how a block begins whose records can't be seen without S2.
-	compressed = "cmp"
 )
 
 // record is a record that is whole.
@@ -43,7 +41,10 @@ type record struct {
 type blockReader struct {
 	sum hash.Hash
 	got [recordSum]byte // the latest sum
-	buf []byte
+	buf []byte          // the records
+	raw []byte          // what is in the file
+	cut bool            // there was more than could be decrypted or decompressed
+	off bool            // the head is damaged, and only the server needs it
 	// collect has scan note the sequences of messages in seqs.
 	collect bool
 	seqs    []uint64
@@ -177,7 +178,20 @@ func (r *blockReader) scan(before uint64) scanned {
 		s.holes = append(s.holes, h)
 		at = h.to
 	}
+	if r.cut {
+		r.extend(&s)
+	}
 	return s
+}
+
+// extend makes the hole at the end one of unknown length.
+func (r *blockReader) extend(s *scanned) {
+	end := len(r.buf)
+	if n := len(s.holes); n > 0 && s.holes[n-1].to == end {
+		s.holes[n-1].before = 0
+		return
+	}
+	s.holes = append(s.holes, hole{from: end, to: end, after: s.last})
 }
 
 // claim takes from a broken record the sequence that it says it has, where that fits:
@@ -242,13 +256,19 @@ func (r *blockReader) goesOn(at int, last uint64) bool {
 // torn reports whether a hole is what a power cut leaves of a message that was being
 // written: the beginning of a record at the end of the stream, or nothing but zeros.
 func (r *blockReader) torn(h hole) bool {
-	if h.to != len(r.buf) {
+	if h.to != len(r.buf) || r.cut {
 		return false
 	}
 	rest := r.buf[h.from:]
-	if len(bytes.Trim(rest, "\x00")) == 0 || len(rest) < recordHead {
+	if empty(rest) || len(rest) < recordHead {
+		return true
+	}
+	// Zeros are zeros in the file, and no zeros any more once they are decrypted.
+	if len(r.raw) == len(r.buf) && empty(r.raw[h.from:]) {
 		return true
 	}
 	size := int(binary.LittleEndian.Uint32(rest) &^ headersBit)
 	return size > len(rest) && size <= recordMost
 }
+
+func empty(buf []byte) bool { return len(bytes.Trim(buf, "\x00")) == 0 }

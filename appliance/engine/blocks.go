@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,28 +22,33 @@ const (
 	indexName   = "index.db"
 )
 
-// openBlock reads a block of the stream in a directory. It is the only place where
-// blocks are read.
-func openBlock(dir, stream string, index int) (*blockReader, error) {
-	buf, err := os.ReadFile(blockPath(dir, index))
+// openBlock reads a block of the stream in a directory, whatever form it is kept in. It is
+// the only place where blocks in force are read. ring is nil in a stream that is not
+// encrypted.
+func openBlock(dir string, key streamKey, index int, ring *keyring) (*blockReader, error) {
+	return readBlock(blockPath(dir, index), keyPath(filepath.Join(dir, messagesDir), index), key, index, ring)
+}
+
+func readBlock(block, keyFile string, key streamKey, index int, ring *keyring) (*blockReader, error) {
+	raw, err := os.ReadFile(block)
 	if err != nil {
 		return nil, err
 	}
-	return newBlockReader(stream, index, buf)
+	own, ok := ring.openKeyFile(keyFile, key.account, blockName(key.stream, index))
+	if !ok && ring != nil && len(raw) > 0 {
+		return lostBlock(key.stream, index, raw)
+	}
+	return decodeBlock(key.stream, index, raw, own)
 }
 
-// hidden reports whether the records of the block can't be seen, for it is compressed.
-func (r *blockReader) hidden() bool { return bytes.HasPrefix(r.buf, []byte(compressed)) }
-
-// sealed reports whether the stream in a directory is encrypted: nothing of it can be
-// seen from outside.
+// sealed reports whether a stream or consumer has a key of its own.
 func sealed(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, server.JetStreamMetaFileKey))
 	return err == nil
 }
 
 func blockPath(dir string, index int) string {
-	return filepath.Join(dir, messagesDir, strconv.Itoa(index)+blockSuffix)
+	return blockFile(filepath.Join(dir, messagesDir), index)
 }
 
 // storedBlocks are the numbers of the blocks in a directory, in order, and when the
@@ -73,14 +77,14 @@ func storedBlocks(dir string) (blocks []int, newest time.Time, err error) {
 }
 
 // staleBytes are the bytes in the blocks of a stream that the server is about to read.
-func staleBytes(storeDir string, key streamKey) int64 {
+func staleBytes(storeDir string, key streamKey, ring *keyring) int64 {
 	s := inspection{dir: filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)}
 	if info, err := os.Stat(s.indexPath()); err == nil {
 		s.indexed = info.ModTime()
 	}
 	// What can't be read is told when it is looked at.
 	s.blocks, s.newest, _ = storedBlocks(filepath.Join(s.dir, messagesDir))
-	if !s.stale() || sealed(s.dir) {
+	if !s.stale() || ring == nil && sealed(s.dir) {
 		return 0
 	}
 	return s.bytes()
@@ -101,6 +105,10 @@ type inspection struct {
 	account       string // its name
 	blocks        []int  // numbers, in order
 	now           time.Time
+	// keys open the stream; nil when it is not encrypted. It is sealed when it is, and
+	// there are none.
+	keys   *keyring
+	sealed bool
 
 	// index is what the index says is in the blocks, written when indexed says; nil
 	// when there is none that can be read.
@@ -118,19 +126,26 @@ type inspection struct {
 	open map[int]Damage
 
 	last, end uint64 // sequences of the blocks so far: of messages, and of any record
-	hidden    bool   // a block is compressed: what is in it is not known
 }
 
-// inspect prepares to look at a stream.
-func inspect(storeDir string, key streamKey, names Names, now time.Time) (*inspection, error) {
+// inspect prepares to look at a stream; ring is what opens it where it is encrypted.
+func inspect(storeDir string, key streamKey, names Names, ring *keyring, now time.Time) (*inspection, error) {
 	s := &inspection{storeDir: storeDir, key: key, account: names.name(key.account), now: now, open: map[int]Damage{}}
 	s.dir = filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
+	encrypted, err := isEncrypted(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	if encrypted {
+		s.keys, s.sealed = ring, ring == nil
+	}
 	// The index before the blocks: a live server may replace it, and remove blocks.
 	if info, err := os.Stat(s.indexPath()); err == nil {
 		s.indexed = info.ModTime()
-		s.index, _ = indexedBlocks(s.indexPath(), key.stream)
+		if own, ok := s.metaKey(); ok {
+			s.index, _ = indexedBlocks(s.indexPath(), key.stream, own)
+		}
 	}
-	var err error
 	if s.blocks, s.newest, err = storedBlocks(filepath.Join(s.dir, messagesDir)); err != nil {
 		return nil, err
 	}
@@ -146,6 +161,15 @@ func inspect(storeDir string, key streamKey, names Names, now time.Time) (*inspe
 	return s, nil
 }
 
+// metaKey is the key of the stream, nil where it is not encrypted; false when it does not
+// open.
+func (s *inspection) metaKey() (*objectKey, bool) {
+	if s.keys == nil {
+		return nil, !s.sealed
+	}
+	return s.keys.metaKey(s.dir, s.key.account, s.key.stream)
+}
+
 func (s *inspection) indexPath() string { return filepath.Join(s.dir, messagesDir, indexName) }
 
 // bytes are those in the blocks.
@@ -159,7 +183,7 @@ func (s *inspection) bytes() (sum int64) {
 func (s *inspection) path(index int) string { return blockPath(s.dir, index) }
 
 func (s *inspection) read(index int) (*blockReader, error) {
-	return openBlock(s.dir, s.key.stream, index)
+	return openBlock(s.dir, s.key, index, s.keys)
 }
 
 // stale reports whether the index is older than a block, or gone: then the server reads
@@ -183,7 +207,7 @@ type repair struct {
 	index  int
 	damage Damage
 	found  []byte // what is in the file; nil when there is none that can be read
-	whole  []byte // what is to be in it
+	whole  []byte // the records that are to be in it
 	// unreadable is true for a file that is there, and that the disk does not give back.
 	unreadable bool
 	// remind is true when nothing but a record of it keeps the next start from missing
@@ -208,10 +232,10 @@ func (s *inspection) judge(i int, r *blockReader) (*repair, scanned) {
 	if len(lacks) > 0 {
 		holes = sc.holes // where something is lost at the end it was no message that was being written
 	}
-	if len(holes) == 0 && len(lacks) == 0 {
+	if len(holes) == 0 && len(lacks) == 0 && !r.off {
 		return nil, sc
 	}
-	out := &repair{index: index, found: r.buf, damage: Damage{Kept: sc.messages, Lost: []SeqRange{}}}
+	out := &repair{index: index, found: r.raw, damage: Damage{Kept: sc.messages, Lost: []SeqRange{}}}
 	at := 0
 	for _, h := range holes {
 		if h.before == 0 {

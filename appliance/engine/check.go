@@ -57,6 +57,7 @@ func options(s Settings) (*server.Options, error) {
 	opts.LameDuckDuration = s.LameDuckDuration
 	opts.LameDuckGracePeriod = s.LameDuckGrace
 	setTLS(opts, s.TLS)
+	setEncryption(opts, s.Encryption)
 	setCluster(opts, s.Cluster)
 	// A message that Holdfast passes on has a longer subject than its publisher gave it,
 	// and what the server takes from one must not be too long from the other.

@@ -3,42 +3,35 @@
 package engine
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
-	"github.com/minio/highwayhash"
 	"github.com/nats-io/nats-server/v2/server"
 )
 
 // restoreChecksum writes the checksum of the metadata of the stream or consumer in a
 // directory where it is missing or wrong. hashed is what the server makes the key of
-// the checksum from.
+// the checksum from, unbox what decrypts the metadata; nil where nothing does.
 //
 // nats-server 2.15.3 writes meta.inf and then meta.sum, two writes that a power cut
 // can come between, when an object is made and when it is updated. From then on it
 // passes over the object at every start, and over all that is stored in it; even
 // creating it again leaves the checksum as it is. A meta.inf that is whole, which its
 // JSON and the name in it tell, is what the server was about to vouch for.
-func restoreChecksum(dir, name, hashed string) (bool, error) {
+func restoreChecksum(dir, name, hashed string, unbox func([]byte) ([]byte, error)) (bool, error) {
 	meta, err := os.ReadFile(filepath.Join(dir, server.JetStreamMetaFile))
-	if err != nil {
+	if err != nil || unbox == nil {
 		return false, nil //nolint:nilerr // the server says what is missing
 	}
-	if _, err := os.Stat(filepath.Join(dir, server.JetStreamMetaFileKey)); err == nil {
-		return false, nil // encrypted: whether it is whole can't be told
+	if plain, err := unbox(meta); err != nil || !wholeMeta(plain, name) {
+		return false, nil //nolint:nilerr // it is not whole
 	}
-	if !wholeMeta(meta, name) {
-		return false, nil
-	}
-	want, err := metaSum(meta, hashed)
-	if err != nil {
-		return false, err
-	}
+	want := metaSum(meta, hashed)
 	path := filepath.Join(dir, server.JetStreamMetaFileSum)
 	if have, err := os.ReadFile(path); err == nil && string(have) == want {
 		return false, nil
@@ -47,16 +40,8 @@ func restoreChecksum(dir, name, hashed string) (bool, error) {
 	return err == nil, err
 }
 
-// metaSum is the checksum of a configuration.
-func metaSum(meta []byte, hashed string) (string, error) {
-	key := sha256.Sum256([]byte(hashed))
-	hash, err := highwayhash.NewDigest64(key[:])
-	if err != nil {
-		return "", fmt.Errorf("make a checksum: %w", err)
-	}
-	_, _ = hash.Write(meta) // a hash takes everything
-	return hex.EncodeToString(hash.Sum(nil)), nil
-}
+// metaSum is the checksum of a configuration, as it is in its file.
+func metaSum(meta []byte, hashed string) string { return hex.EncodeToString(sumOf(hashed, meta)) }
 
 // wholeMeta reports whether a text is the configuration of a stream or consumer of a
 // name, and all of it.
@@ -70,19 +55,33 @@ func wholeMeta(meta []byte, name string) bool {
 
 // writeSynced replaces a file in one step that survives a power cut.
 func writeSynced(path string, data []byte) error {
-	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
-	if err != nil {
-		return fmt.Errorf("write file: %w", err)
+	if err := replace(path, data); err != nil {
+		return err
 	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+	return syncDir(filepath.Dir(path))
+}
+
+// replace replaces a file in one step. A power cut leaves the one or the other, whole.
+func replace(path string, data []byte) error {
+	tmp := path + ".new"
+	err := writeWhole(tmp, data)
+	if err == nil {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {
-		return fmt.Errorf("write file: %w", err)
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
-	return syncDir(filepath.Dir(path))
+	return nil
+}
+
+// writeWhole writes a file that is on the disk when it returns; its name may not be yet.
+func writeWhole(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // syncDir makes what was made, renamed or removed in a directory survive a power cut.
@@ -92,7 +91,8 @@ func syncDir(path string) (err error) {
 		return fmt.Errorf("sync directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	// Windows can't, and needs not.
+	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && runtime.GOOS != "windows" {
 		return fmt.Errorf("sync directory: %w", err)
 	}
 	return nil

@@ -85,7 +85,7 @@ func TestMetadataThatIsNotWholeIsLeftToTheServer(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "meta.inf"), []byte(meta), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m, err := mend(root, Names{}, &checking{})
+		m, err := mend(root, Names{}, nil, &checking{})
 		if err != nil || len(m.restored) > 0 {
 			t.Errorf("%q: got %v and %v, want nothing done", meta, m, err)
 		}

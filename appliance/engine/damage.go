@@ -34,12 +34,17 @@ type Damage struct {
 	Kept int `json:"kept"`
 	// Original is the block as it was found.
 	Original string `json:"original,omitempty"`
+	// Settings: what is lost are the settings of the stream, and no message.
+	Settings bool `json:"settings,omitempty"`
 	// Report is the file that this was read from.
 	Report string `json:"-"`
 }
 
 // String says what was lost, in words.
 func (d Damage) String() string {
+	if d.Settings {
+		return "lost: the settings of the stream; create it again, and it has its messages"
+	}
 	if d.What != "" {
 		return d.What + "; " + d.lost()
 	}
@@ -72,8 +77,9 @@ type SeqRange struct {
 }
 
 const (
-	quarantine   = "quarantine"
-	damageReport = ".json"
+	quarantine     = "quarantine"
+	quarantineTime = "20060102T150405Z"
+	damageReport   = ".json"
 )
 
 // Damages lists the damage that was found, oldest first, until somebody removes it

@@ -24,17 +24,20 @@ const stored = 250
 
 // damaged makes a stream of three blocks, stops the server, does harm to the stream's
 // directory and starts again. It returns the engine and the stream.
-func damaged(t *testing.T, harm func(t *testing.T, msgs string)) (*Engine, jetstream.Stream, string) {
+func damaged(t *testing.T, kept keptAs, harm func(t *testing.T, msgs string)) (*Engine, jetstream.Stream, string) {
 	t.Helper()
 	r := newRealm(t, "shop")
 	s := r.settings(t)
+	if kept.cipher != "" {
+		s.Encryption = Encryption{Cipher: kept.cipher, Key: NewKey(keyA)}
+	}
 	e := started(t, r, s, nil)
 	js, err := jetstream.New(connect(t, r, e, "shop"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"ORDERS", "OTHER"} {
-		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, MaxBytes: 120_000}); err != nil {
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, MaxBytes: 120_000, Compression: kept.compression}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,6 +47,10 @@ func damaged(t *testing.T, harm func(t *testing.T, msgs string)) (*Engine, jetst
 				t.Fatal(err)
 			}
 		}
+	}
+	if kept.compression != jetstream.NoCompression {
+		msgs := filepath.Join(s.StoreDir, server.JetStreamStoreDir, r.public(t, "shop"), streamsDir, "ORDERS", messagesDir)
+		eventually(t, func() error { return areCompressed(msgs, 1, 2) }) // in the background
 	}
 	if err := e.Stop(); err != nil {
 		t.Fatal(err)
@@ -63,6 +70,37 @@ func damaged(t *testing.T, harm func(t *testing.T, msgs string)) (*Engine, jetst
 		t.Errorf("the stream beside it changed (-before +after):\n%s", diff)
 	}
 	return e, orders, s.StoreDir
+}
+
+// keptAs is the form in which messages are kept.
+type keptAs struct {
+	cipher      Cipher
+	compression jetstream.StoreCompression
+}
+
+func areCompressed(msgs string, blocks ...int) error {
+	for _, index := range blocks {
+		raw, err := os.ReadFile(filepath.Join(msgs, fmt.Sprint(index)+blockSuffix))
+		if err != nil {
+			return err
+		}
+		plain, err := testKey(msgs, index).crypt(raw)
+		if err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(plain, []byte(compressed)) {
+			return fmt.Errorf("block %d is not compressed", index)
+		}
+	}
+	return nil
+}
+
+// testKey is the key of a block under keyA; nil when it has none.
+func testKey(msgs string, index int) *objectKey {
+	stream := filepath.Dir(msgs)
+	account := filepath.Base(filepath.Dir(filepath.Dir(stream)))
+	key, _ := (&keyring{key: keyA}).openKeyFile(keyPath(msgs, index), account, blockName(filepath.Base(stream), index))
+	return key
 }
 
 func body(seq uint64) []byte { return bytes.Repeat(fmt.Appendf(nil, "%06d ", seq), 40) }
@@ -89,7 +127,12 @@ func treeOf(t *testing.T, dir string) map[string]string {
 func block(t *testing.T, msgs string, index int, edit func(buf []byte, offsets []int) []byte) {
 	t.Helper()
 	path := filepath.Join(msgs, fmt.Sprint(index)+blockSuffix)
-	buf, err := os.ReadFile(path)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := testKey(msgs, index)
+	buf, err := key.crypt(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +149,11 @@ func block(t *testing.T, msgs string, index int, edit func(buf []byte, offsets [
 		offsets = append(offsets, at)
 		at += rec.size
 	}
-	if err := os.WriteFile(path, edit(buf, offsets), 0o600); err != nil {
+	// A bit of what is encrypted is a bit of what it decrypts to.
+	if raw, err = key.crypt(edit(buf, offsets)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -116,6 +163,12 @@ func seqAt(buf []byte, offset int) uint64 { return binary.LittleEndian.Uint64(bu
 // TestDamageCostsNoMoreThanWhatIsDamaged is a table of what disks and people do to
 // files.
 func TestDamageCostsNoMoreThanWhatIsDamaged(t *testing.T) {
+	for _, c := range []Cipher{"", CipherAES, CipherChaCha} {
+		t.Run("cipher "+string(c), func(t *testing.T) { testDamage(t, keptAs{cipher: c}) })
+	}
+}
+
+func testDamage(t *testing.T, kept keptAs) {
 	var want []SeqRange // set by the harm
 	one := func(seq uint64) []SeqRange { return []SeqRange{{seq, seq}} }
 	flip := func(index, record, byteOf int) func(*testing.T, string) {
@@ -240,25 +293,31 @@ func TestDamageCostsNoMoreThanWhatIsDamaged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, orders, storeDir := damaged(t, harm)
-			got := []SeqRange{}
-			for _, d := range Damages(storeDir) {
-				if d.Account != "shop" || d.Stream != "ORDERS" || d.Found.IsZero() {
-					t.Errorf("got %+v, want the stream by its name", d)
-				}
-				if _, err := os.Stat(d.Original); err != nil {
-					t.Errorf("got %v, want the block as it was", err)
-				}
-				got = append(got, d.Lost...)
-			}
-			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("what is said to be lost differs (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(Damages(storeDir), e.Progress().Damaged, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("what the start found differs from what is kept (-kept +found):\n%s", diff)
-			}
+			e, orders, storeDir := damaged(t, kept, harm)
+			checkLost(t, e, storeDir, want)
 			checkMessages(t, orders, want)
 		})
+	}
+}
+
+// checkLost compares what is said to be lost, and looks for the files as they were.
+func checkLost(t *testing.T, e *Engine, storeDir string, want []SeqRange) {
+	t.Helper()
+	got := []SeqRange{}
+	for _, d := range Damages(storeDir) {
+		if d.Account != "shop" || d.Stream != "ORDERS" || d.Found.IsZero() {
+			t.Errorf("got %+v, want the stream by its name", d)
+		}
+		if _, err := os.Stat(d.Original); err != nil {
+			t.Errorf("got %v, want the block as it was", err)
+		}
+		got = append(got, d.Lost...)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("what is said to be lost differs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(Damages(storeDir), e.Progress().Damaged, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("what the start found differs from what is kept (-kept +found):\n%s", diff)
 	}
 }
 
@@ -278,13 +337,13 @@ func TestMendingIsGoneOnWith(t *testing.T) {
 		}
 	}
 	for name, written := range map[string]func(msgs, mended string) error{
-		"the last block": func(msgs, mended string) error { return copyFile(mended, msgs, "3.blk") },
+		"the last block": func(msgs, mended string) error { return copyNamed(mended, msgs, "3.blk") },
 		"the last block, the index gone": func(msgs, mended string) error {
-			return errors.Join(copyFile(mended, msgs, "3.blk"), os.Remove(filepath.Join(msgs, indexName)))
+			return errors.Join(copyNamed(mended, msgs, "3.blk"), os.Remove(filepath.Join(msgs, indexName)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, orders, _ := damaged(t, func(t *testing.T, msgs string) {
+			_, orders, _ := damaged(t, keptAs{}, func(t *testing.T, msgs string) {
 				harm(t, msgs)
 				// What a whole run writes, of a copy of the store.
 				dir := filepath.Dir(msgs)
@@ -294,7 +353,7 @@ func TestMendingIsGoneOnWith(t *testing.T) {
 				if err := os.CopyFS(mended, os.DirFS(msgs)); err != nil {
 					t.Fatal(err)
 				}
-				if found, err := mendOne(store, key, Names{}); err != nil || len(found) != 2 {
+				if found, err := mendOne(store, key, Names{}, nil); err != nil || len(found) != 2 {
 					t.Fatalf("got %+v, %v, want two blocks mended", found, err)
 				}
 				if err := written(msgs, mended); err != nil {
@@ -306,7 +365,7 @@ func TestMendingIsGoneOnWith(t *testing.T) {
 	}
 }
 
-func copyFile(from, to, name string) error {
+func copyNamed(from, to, name string) error {
 	text, err := os.ReadFile(filepath.Join(from, name))
 	if err != nil {
 		return err
@@ -336,8 +395,18 @@ func checkMessages(t *testing.T, orders jetstream.Stream, lost []SeqRange) {
 }
 
 func TestBlocksOfAnOrdinaryLifeAreNotDamaged(t *testing.T) {
+	for _, c := range []Cipher{"", CipherAES, CipherChaCha} {
+		t.Run("cipher "+string(c), func(t *testing.T) { testOrdinaryLife(t, c) })
+	}
+}
+
+func testOrdinaryLife(t *testing.T, c Cipher) {
 	r := newRealm(t, "shop")
 	s := r.settings(t)
+	if c != "" {
+		s.Encryption = Encryption{Cipher: c, Key: NewKey(keyA)}
+	}
+	keys := s.Encryption.ring(s.Encryption.Key, c)
 	e := started(t, r, s, nil)
 	js, err := jetstream.New(connect(t, r, e, "shop"))
 	if err != nil {
@@ -409,20 +478,20 @@ func TestBlocksOfAnOrdinaryLifeAreNotDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := treeOf(t, msgs)
-			found, err := mendOne(store, key, r.names())
+			found, err := mendOne(store, key, r.names(), keys)
 			if err != nil || len(found) > 0 {
 				t.Errorf("%s: got %+v, %v, want no damage", key.stream, found, err)
 			}
 			if diff := cmp.Diff(before, treeOf(t, msgs)); diff != "" {
 				t.Errorf("%s: got it changed", key.stream)
 			}
-			// Of a stream with compressed blocks nobody knows how far it goes.
-			if last := filepath.Join(msgs, fmt.Sprint(len(before))+blockSuffix); key.stream == "SMALL" {
+			// How far a stream with compressed blocks goes is seen, too.
+			if last := filepath.Join(msgs, fmt.Sprint(len(before))+blockSuffix); key.stream == "SMALL" && store == s.StoreDir {
 				if err := os.Truncate(last, 0); err != nil {
 					t.Fatal(err)
 				}
-				if found, err := mendOne(store, key, r.names()); err != nil || len(found) > 0 {
-					t.Errorf("got %+v, %v, want nothing said of what can't be seen", found, err)
+				if found, err := mendOne(store, key, r.names(), keys); err != nil || len(found) != 1 || len(found[0].Lost) != 1 || found[0].Lost[0].To != stored {
+					t.Errorf("got %+v, %v, want the end of the stream lost", found, err)
 				}
 			}
 		}
@@ -430,6 +499,6 @@ func TestBlocksOfAnOrdinaryLifeAreNotDamaged(t *testing.T) {
 }
 
 // mendOne mends the blocks of one stream.
-func mendOne(store string, key streamKey, names Names) ([]Damage, error) {
-	return mendBlocks(store, key, names, time.Now(), &checking{})
+func mendOne(store string, key streamKey, names Names, ring *keyring) ([]Damage, error) {
+	return mendBlocks(store, key, names, ring, time.Now(), &checking{})
 }

@@ -28,6 +28,9 @@ type Engine struct {
 	recovery *recovery
 	refusals *refusals
 
+	// step is called between the changes that a start makes to the store. Tests end it there.
+	step func(what string) error
+
 	// stopLimit bounds a stop; tests shorten it.
 	stopLimit time.Duration
 
@@ -51,6 +54,8 @@ type Engine struct {
 	owned    bool          // a caller is waiting and will return the error
 	returned chan struct{} // closed when server.Start has returned; nil before
 	addr     net.Addr      // of the open client port; nil before
+
+	encryption EncryptionState
 }
 
 // New makes an engine from settings; the server does not run yet, but Stop must
@@ -60,6 +65,7 @@ func New(s Settings, names Names, log *slog.Logger) (*Engine, error) {
 	if err := s.validate(); err != nil {
 		return nil, configFault(err)
 	}
+	s.Encryption = s.Encryption.settle(s.StoreDir)
 	opts, err := options(s)
 	if err != nil {
 		return nil, err
@@ -79,6 +85,7 @@ func build(s Settings, opts *server.Options, names Names, log *slog.Logger) (*En
 		server:    srv,
 		resolver:  opts.AccountResolver,
 		stopLimit: 5 * time.Minute,
+		step:      func(string) error { return nil },
 		fatal:     make(chan error, 1),
 		recorded:  make(chan struct{}),
 	}

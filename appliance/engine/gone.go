@@ -68,7 +68,7 @@ func (s *inspection) unexplained(index int, lost []SeqRange) bool {
 func (s *inspection) remembered(in SeqRange) bool {
 	return slices.ContainsFunc(s.blocks, func(index int) bool {
 		r, err := s.read(index)
-		return err != nil || r.hidden() || r.remembers(in)
+		return err != nil || r.cut || r.remembers(in)
 	})
 }
 
@@ -99,7 +99,12 @@ func (s *inspection) duplicateWindow() time.Duration {
 
 // configured reads the configuration of the stream; false where it can't be read.
 func (s *inspection) configured(into any) bool {
+	key, ok := s.metaKey()
 	text, err := os.ReadFile(filepath.Join(s.dir, server.JetStreamMetaFile))
+	if !ok || err != nil {
+		return false
+	}
+	text, err = key.unbox(text)
 	return err == nil && json.Unmarshal(text, into) == nil
 }
 
@@ -113,7 +118,7 @@ func (m *mending) goneRepair(g missing, i int) (repair, bool) {
 			behind = m.known.Last + 1
 		}
 		between := SeqRange{m.last + 1, behind - 1}
-		if m.hidden || behind <= between.From || !m.clean && (between.From == between.To || m.remembered(between)) {
+		if behind <= between.From || !m.clean && (between.From == between.To || m.remembered(between)) {
 			return repair{}, false
 		}
 		lost = []SeqRange{between}

@@ -20,27 +20,52 @@ const (
 	indexSum      = 8
 )
 
-// openIndex returns the index of a stream without its checksum; false when there is none
-// that can be read.
-func openIndex(path, stream string) ([]byte, bool) {
-	buf, err := os.ReadFile(path)
-	if err != nil || len(buf) < 32 {
+// openIndex checks and decrypts an index.
+func openIndex(sealed []byte, stream string, unbox func([]byte) ([]byte, error)) ([]byte, bool) {
+	if len(sealed) < 32 {
 		return nil, false
 	}
-	buf, sum := buf[:len(buf)-indexSum], buf[len(buf)-indexSum:]
-	key := sha256.Sum256([]byte(stream))
+	body, sum := sealed[:len(sealed)-indexSum], sealed[len(sealed)-indexSum:]
+	if !bytes.Equal(sumOf(stream, body), sum) {
+		return nil, false
+	}
+	buf, err := unbox(body)
+	if err != nil || len(buf) < 2 || buf[0] != indexMagic || buf[1] < 1 || buf[1] > indexVersions {
+		return nil, false
+	}
+	return buf, true
+}
+
+// sumOf is the checksum of an index or of metadata. name is what the server makes its key
+// of.
+func sumOf(name string, data []byte) []byte {
+	key := sha256.Sum256([]byte(name))
 	h, err := highwayhash.New64(key[:])
+	if err != nil {
+		return nil // a key of 32 bytes is always taken
+	}
+	_, _ = h.Write(data) // a hash takes everything
+	return h.Sum(nil)
+}
+
+// readIndex reads the index of a stream; key opens it, nil in a store that is not
+// encrypted. It is without its checksum then; false when there is none that can be read.
+func readIndex(path, stream string, key *objectKey) ([]byte, bool) {
+	sealed, err := os.ReadFile(path)
 	if err != nil {
 		return nil, false
 	}
-	_, _ = h.Write(buf) // a hash takes everything
-	return buf, bytes.Equal(h.Sum(nil), sum) && buf[0] == indexMagic && buf[1] >= 1 && buf[1] <= indexVersions
+	return openIndex(sealed, stream, key.unbox)
 }
 
 // indexedEnd returns the last sequence of a stream as its index knows it, which may be
 // old, but was there once; false when there is no index that can be read.
-func indexedEnd(path, stream string) (uint64, bool) {
-	buf, ok := openIndex(path, stream)
+func (s *inspection) indexedEnd() (uint64, bool) {
+	key, ok := s.metaKey()
+	if !ok {
+		return 0, false
+	}
+	buf, ok := readIndex(s.indexPath(), s.key.stream, key)
 	if !ok {
 		return 0, false
 	}
@@ -58,22 +83,30 @@ func indexedEnd(path, stream string) (uint64, bool) {
 }
 
 // indexHead returns messages, first and last sequence from the beginning of an index,
-// for figures that may be old: it does not check the rest.
-func indexHead(path string) (messages, first, last uint64) {
-	f, err := os.Open(path)
-	if err != nil {
+// for figures that may be old: it does not check the rest, where that is not encrypted.
+func indexHead(path, stream string, key *objectKey) (messages, first, last uint64) {
+	buf, ok := readHead(path)
+	if key != nil {
+		buf, ok = readIndex(path, stream, key)
+	}
+	if !ok || len(buf) < 2 || buf[0] != indexMagic {
 		return 0, 0, 0
 	}
-	defer f.Close()
-	buf := make([]byte, 128)
-	n, _ := f.ReadAt(buf, 0)
-	if n < 32 || buf[0] != indexMagic {
-		return 0, 0, 0 // encrypted, or none
-	}
-	c := cursor{buf: buf[2:n]}
+	c := cursor{buf: buf[2:]}
 	messages = c.uint()
 	c.uint() // bytes
 	first = c.uint()
 	c.int() // its time
 	return messages, first, c.uint()
+}
+
+func readHead(path string) ([]byte, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	buf := make([]byte, 128)
+	n, _ := f.ReadAt(buf, 0)
+	return buf[:n], n >= 32
 }

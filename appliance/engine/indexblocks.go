@@ -43,8 +43,8 @@ func (c *cursor) int() {
 // numbers; false when there is no index that can be read. What comes in an index is
 // pinned by a test, as nats-server 2.15.3 writes it: the beginning, subjects with where
 // they are, then the blocks.
-func indexedBlocks(path, stream string) (map[int]indexedBlock, bool) {
-	buf, ok := openIndex(path, stream)
+func indexedBlocks(path, stream string, key *objectKey) (map[int]indexedBlock, bool) {
+	buf, ok := readIndex(path, stream, key)
 	if !ok {
 		return nil, false
 	}

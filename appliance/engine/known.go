@@ -32,8 +32,8 @@ const (
 type known struct {
 	At   time.Time `json:"at"`
 	Stop string    `json:"stop,omitempty"` // the mark of the clean stop; empty while the node runs
-	// Meta and Consumers are the files with their configurations; empty when they are
-	// encrypted.
+	// Meta and Consumers are the files with their configurations. They are empty when the
+	// stream is encrypted: what is encrypted in the store is not in plain text beside it.
 	Meta      string            `json:"meta,omitempty"`
 	Consumers map[string]string `json:"consumers,omitempty"`
 	// First and Last are sequences, as the index had them.
@@ -73,12 +73,13 @@ func (k known) of(stop string, indexed time.Time) bool {
 
 // remember notes what there is in the store. stop is the mark of a clean stop, or empty.
 // Notes of streams that are gone are removed: somebody deleted them while the node ran.
-func remember(storeDir, stop string, now time.Time) error {
+// ring opens what is encrypted.
+func remember(storeDir, stop string, ring *keyring, now time.Time) error {
 	var errs []error
 	there := map[streamKey]bool{}
 	for _, key := range storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir)) {
 		there[key] = true
-		k, ok := lookAt(storeDir, key)
+		k, ok := lookAt(storeDir, key, ring)
 		if !ok {
 			continue // a note of before is better than none
 		}
@@ -101,10 +102,17 @@ func remember(storeDir, stop string, now time.Time) error {
 
 // lookAt returns what there is to note of a stream; false when its configuration can't
 // be read.
-func lookAt(storeDir string, key streamKey) (known, bool) {
+func lookAt(storeDir string, key streamKey, ring *keyring) (known, bool) {
 	dir := filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
 	var k known
-	if !sealed(dir) {
+	encrypted, err := isEncrypted(dir)
+	if err != nil {
+		return k, false
+	}
+	own, opens := (*objectKey)(nil), true
+	if encrypted {
+		own, opens = ring.metaKey(dir, key.account, key.stream)
+	} else {
 		meta, err := os.ReadFile(filepath.Join(dir, server.JetStreamMetaFile))
 		if err != nil || !wholeMeta(meta, key.stream) {
 			return k, false
@@ -123,7 +131,9 @@ func lookAt(storeDir string, key streamKey) (known, bool) {
 	index := filepath.Join(dir, messagesDir, indexName)
 	if info, err := os.Stat(index); err == nil {
 		k.Indexed = info.ModTime().UnixNano()
-		k.Messages, k.First, k.Last = indexHead(index)
+		if opens {
+			k.Messages, k.First, k.Last = indexHead(index, key.stream, own)
+		}
 	}
 	k.Blocks, _, _ = storedBlocks(filepath.Join(dir, messagesDir))
 	return k, true
@@ -145,6 +155,25 @@ func (k known) write(path string) error {
 		return fmt.Errorf("note what a stream has: %w", err)
 	}
 	return nil
+}
+
+// hideNotes takes the configurations of streams that are encrypted by now out of the
+// notes of when they were not.
+func hideNotes(storeDir string) error {
+	var errs []error
+	for _, key := range knownStreams(storeDir) {
+		k, ok := readKnown(storeDir, key)
+		if !ok || k.Meta == "" && len(k.Consumers) == 0 {
+			continue
+		}
+		encrypted, err := isEncrypted(filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream))
+		if encrypted && err == nil {
+			k.Meta, k.Consumers = "", nil
+			err = k.write(knownPath(storeDir, key))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // knownStreams are the streams with a note.
@@ -173,7 +202,7 @@ func forget(storeDir string, key streamKey) error {
 
 // Remember notes what the streams have, for a start after damage. It is called now and
 // then, and must not be while streams are deleted or made anew on purpose.
-func (e *Engine) Remember() error { return remember(e.settings.StoreDir, "", time.Now()) }
+func (e *Engine) Remember() error { return remember(e.settings.StoreDir, "", e.ring(), time.Now()) }
 
 // Forget removes the note of a stream that is about to be deleted on purpose: after a
 // crash it would be missed, and what is left of it taken for damage.
@@ -182,9 +211,9 @@ func (e *Engine) Forget(accountKey, stream string) error {
 }
 
 // rememberStop notes what the streams have after a clean stop.
-func rememberStop(storeDir string) error {
+func rememberStop(storeDir string, ring *keyring) error {
 	mark := rand.Text()
-	if err := remember(storeDir, mark, time.Now()); err != nil {
+	if err := remember(storeDir, mark, ring, time.Now()); err != nil {
 		return err
 	}
 	dir := filepath.Join(storeDir, knownDir)

@@ -110,7 +110,11 @@ func (l *serverLog) Fatalf(format string, args ...any) { l.fatalf(format, args..
 // noticeLevel picks the notices that somebody should see. The server puts the
 // client in front of some formats.
 func noticeLevel(format string) slog.Level {
-	for _, s := range []string{"Slow Consumer Detected", "Slow Consumer %s: WriteDeadline"} {
+	for _, s := range []string{
+		"Slow Consumer Detected", "Slow Consumer %s: WriteDeadline",
+		// Nothing is left for the server to convert: see unlocking.
+		"Encrypting stream", "Converting to %s for stream",
+	} {
 		if strings.Contains(format, s) {
 			return slog.LevelWarn
 		}
@@ -119,8 +123,6 @@ func noticeLevel(format string) slog.Level {
 		"Restoring partial batch write for stream",
 		"Purge request for account",
 		"JetStream relocated account",
-		"Encrypting stream",
-		"Converting to %s for stream",
 	} {
 		if strings.Contains(format, s) {
 			return slog.LevelInfo

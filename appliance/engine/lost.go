@@ -70,6 +70,9 @@ func lostStream(storeDir string, key streamKey, names Names, mark string, now ti
 	return d, err
 }
 
+// setAsidePrefix is how the directory of a stream is named whose name was taken.
+const setAsidePrefix = "set-aside-"
+
 // keepHidden finds streams that the server would delete because their directories are
 // named as those that it was deleting. From those it has taken the configuration first,
 // so that one which still has it was not deleted by anybody.
@@ -92,7 +95,7 @@ func keepHidden(storeDir string, names Names, now time.Time) ([]Damage, error) {
 				What: "its directory was named like that of a deleted stream, and was named back"}
 			if _, err := os.Lstat(d.Original); err == nil {
 				// In the account's own directory: the quarantine may be on another volume.
-				d.Original = filepath.Join(root, a.Name(), "set-aside-"+now.UTC().Format("20060102T150405Z")+"-"+name)
+				d.Original = filepath.Join(root, a.Name(), setAsidePrefix+now.UTC().Format(quarantineTime)+"-"+name)
 				d.What = "a second directory of the stream was set aside, which the server would have deleted"
 			}
 			report := filepath.Join(quarantineDir(storeDir, streamKey{a.Name(), name}, now), "hidden"+damageReport)

@@ -125,7 +125,7 @@ func remove(t *testing.T, paths ...string) {
 // rangeOf are the sequences in a block of ORDERS.
 func rangeOf(t *testing.T, orders string, index int) SeqRange {
 	t.Helper()
-	r, err := openBlock(orders, "ORDERS", index)
+	r, err := openBlock(orders, streamKey{stream: "ORDERS"}, index, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestABlockWithoutMessagesMayGo(t *testing.T) {
 	for name, dir := range map[string]string{"while it runs": l.s.StoreDir, "after a crash": crashed.s.StoreDir} {
 		for _, index := range []bool{true, false} {
 			key := streamKey{l.r.public(t, "shop"), "ORDERS"}
-			in, err := inspect(dir, key, l.r.names(), time.Now())
+			in, err := inspect(dir, key, l.r.names(), nil, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}

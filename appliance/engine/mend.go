@@ -33,8 +33,9 @@ type checking struct{ total, done atomic.Int64 }
 const mostAtOnce = 8
 
 // mend looks at the metadata and the blocks of every stream and its consumers before
-// the server does, several streams at once.
-func mend(storeDir string, names Names, c *checking) (mended, error) {
+// the server does, several streams at once. ring opens those that are encrypted; nil when
+// none is.
+func mend(storeDir string, names Names, ring *keyring, c *checking) (mended, error) {
 	now := time.Now()
 	var all mended
 	var errs []error
@@ -45,7 +46,7 @@ func mend(storeDir string, names Names, c *checking) (mended, error) {
 	}
 	keys := storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir))
 	for _, key := range keys {
-		c.total.Add(staleBytes(storeDir, key)) // before the first is looked at: it is to be known how much there is
+		c.total.Add(staleBytes(storeDir, key, ring)) // before the first is looked at: it is to be known how much there is
 	}
 	found, failed := make([]mended, len(keys)), make([]error, len(keys))
 	var next atomic.Int64
@@ -53,7 +54,7 @@ func mend(storeDir string, names Names, c *checking) (mended, error) {
 	for range min(len(keys), max(2, runtime.GOMAXPROCS(0)), mostAtOnce) {
 		working.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(keys); i = next.Add(1) - 1 {
-				found[i], failed[i] = mendAll(storeDir, keys[i], names, now, c)
+				found[i], failed[i] = mendAll(storeDir, keys[i], names, ring, now, c)
 			}
 		})
 	}
@@ -70,12 +71,12 @@ func mend(storeDir string, names Names, c *checking) (mended, error) {
 
 // mendChecksums writes the checksums of metadata again that a crash left without, and
 // looks at nothing else.
-func mendChecksums(storeDir string, names Names, _ *checking) (mended, error) {
+func mendChecksums(storeDir string, names Names, ring *keyring, _ *checking) (mended, error) {
 	var m mended
 	var errs []error
 	for _, key := range storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir)) {
 		dir := filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
-		fixed, err := restoreChecksum(dir, key.stream, key.stream)
+		fixed, err := restoreChecksum(dir, key.stream, key.stream, ring.opening(dir, key.account, key.stream))
 		if fixed {
 			m.restored = append(m.restored, names.name(key.account)+"/"+key.stream)
 		}
@@ -85,7 +86,7 @@ func mendChecksums(storeDir string, names Names, _ *checking) (mended, error) {
 }
 
 // mendAll mends the metadata of a stream, its blocks, and its consumers.
-func mendAll(storeDir string, key streamKey, names Names, now time.Time, c *checking) (mended, error) {
+func mendAll(storeDir string, key streamKey, names Names, ring *keyring, now time.Time, c *checking) (mended, error) {
 	var m mended
 	var errs []error
 	note := func(list *[]string, label string, fixed bool, err error) {
@@ -100,14 +101,23 @@ func mendAll(storeDir string, key streamKey, names Names, now time.Time, c *chec
 	}
 	dir := filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
 	label := names.name(key.account) + "/" + key.stream
+	encrypted, err := isEncrypted(dir)
+	if err != nil {
+		return m, err
+	}
+	var keys *keyring
+	if encrypted {
+		keys = ring
+		hurt(setAsideUnreadable(storeDir, key, names, keys, now))
+	}
 	noted, _ := readKnown(storeDir, key)
-	metas := metaMender{storeDir: storeDir, dir: dir, key: key, account: names.name(key.account), known: noted, now: now}
-	err := errors.Join(metas.stream(), metas.consumers())
+	metas := metaMender{storeDir: storeDir, dir: dir, key: key, account: names.name(key.account), known: noted, now: now, encrypted: encrypted, keys: keys}
+	err = errors.Join(metas.stream(), metas.consumers())
 	hurt(metas.found, err)
-	fixed, err := restoreChecksum(dir, key.stream, key.stream)
+	fixed, err := restoreChecksum(dir, key.stream, key.stream, keys.opening(dir, key.account, key.stream))
 	note(&m.restored, label, fixed, err)
 
-	hurt(mendBlocks(storeDir, key, names, now, c))
+	hurt(mendBlocks(storeDir, key, names, ring, now, c))
 
 	consumers, err := os.ReadDir(filepath.Join(dir, consumersDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -115,10 +125,15 @@ func mendAll(storeDir string, key streamKey, names Names, now time.Time, c *chec
 	}
 	for _, c := range consumers {
 		own, label := filepath.Join(dir, consumersDir, c.Name()), label+"/"+c.Name()
-		fixed, err := restoreChecksum(own, c.Name(), key.stream+"/"+c.Name())
+		unbox := keys.opening(own, key.account, consumerName(key.stream, c.Name()))
+		fixed, err := restoreChecksum(own, c.Name(), key.stream+"/"+c.Name(), unbox)
 		note(&m.restored, label, fixed, err)
-		fixed, err = setAsideDamagedPosition(own)
+		fixed, err = setAsideDamagedPosition(own, unbox)
 		note(&m.startedOver, label, fixed, err)
+		if unbox == nil && keys != nil {
+			fixed, err := setAside(own, server.JetStreamMetaFileKey, server.JetStreamMetaFile, server.JetStreamMetaFileSum, positionFile)
+			note(&m.startedOver, label, fixed, err)
+		}
 	}
 	return m, errors.Join(errs...)
 }

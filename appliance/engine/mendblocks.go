@@ -16,20 +16,21 @@ import (
 // first record that is not whole the server cuts a block off, and with it every message
 // behind. Here only the broken record goes, and the block as it was is kept. A stream
 // whose index is newer than its blocks is left alone, as long as nothing is known to be
-// wrong with it: the server does not read them.
-func mendBlocks(storeDir string, key streamKey, names Names, now time.Time, c *checking) ([]Damage, error) {
-	return mendStream(storeDir, key, names, now, c, false)
+// wrong with it: the server does not read them. In an encrypted store every block has a
+// key, too; ring opens it, nil where nothing is encrypted.
+func mendBlocks(storeDir string, key streamKey, names Names, ring *keyring, now time.Time, c *checking) ([]Damage, error) {
+	return mendStream(storeDir, key, names, ring, now, c, false)
 }
 
 // mendStream reads the blocks also where the index is newer, when all is set.
-func mendStream(storeDir string, key streamKey, names Names, now time.Time, c *checking, all bool) ([]Damage, error) {
-	s, err := inspect(storeDir, key, names, now)
-	if err != nil || sealed(s.dir) {
+func mendStream(storeDir string, key streamKey, names Names, ring *keyring, now time.Time, c *checking, all bool) ([]Damage, error) {
+	s, err := inspect(storeDir, key, names, ring, now)
+	if err != nil || s.sealed {
 		return nil, err
 	}
 	m := mending{inspection: s, check: c}
 	m.gone = s.missing()
-	if !all && !s.stale() && len(m.gone) == 0 && len(s.open) == 0 && !m.damagedLately() {
+	if !all && !s.stale() && len(m.gone) == 0 && len(s.open) == 0 && !s.withoutKeys() && !m.damagedLately() {
 		return nil, nil
 	}
 	if !s.stale() {
@@ -62,9 +63,6 @@ func (m *mending) damagedLately() bool {
 		r, err := m.read(index)
 		if err != nil {
 			return true
-		}
-		if r.hidden() {
-			continue
 		}
 		damaged, s := m.judge(i, r)
 		if damaged != nil {
@@ -101,11 +99,14 @@ func (m *mending) run() ([]Damage, error) {
 	m.blocks = slices.DeleteFunc(m.blocks, func(index int) bool {
 		return slices.ContainsFunc(repairs, func(r repair) bool { return r.unreadable && r.index == index })
 	})
-	end, indexed := indexedEnd(m.indexPath(), m.key.stream)
+	end, indexed := m.indexedEnd()
 	if !indexed && m.clean {
 		end, indexed = m.known.Last, m.known.Last > 0
 	}
-	if indexed && !m.hidden && end > m.end && !toTheEnd(repairs) && len(m.blocks) > 0 {
+	switch {
+	case indexed && !m.stale() && toTheEnd(repairs):
+		boundLost(repairs, end)
+	case indexed && end > m.end && !toTheEnd(repairs) && len(m.blocks) > 0:
 		r, err := m.cutOff(end)
 		if err != nil {
 			return nil, err
@@ -161,7 +162,7 @@ func (m *mending) mend(repairs []repair, end uint64) ([]Damage, error) {
 		if r.index == last || r.found == nil {
 			continue
 		}
-		if err := writeSynced(m.path(r.index), r.whole); err != nil {
+		if err := m.write(r.index, r.whole); err != nil {
 			return nil, err
 		}
 	}
@@ -170,27 +171,25 @@ func (m *mending) mend(repairs []repair, end uint64) ([]Damage, error) {
 
 func (m *mending) mendLast(last int, repairs []repair, end uint64) error {
 	r, err := m.read(last)
-	if err != nil || r.hidden() {
+	if err != nil {
 		return err
 	}
-	before := r.buf
+	before, broken := r.buf, r.cut || r.off
 	for _, rep := range repairs {
 		if rep.index == last && rep.found != nil {
-			r.buf = rep.whole
+			r.buf, r.cut = rep.whole, false
 		}
 	}
-	if !m.hidden {
-		r.buf = r.reaching(end)
-	}
+	r.buf = r.reaching(end)
 	for _, rep := range repairs {
-		if rep.remind && !m.hidden {
+		if rep.remind {
 			r.buf = r.remembering(rep.damage.Lost)
 		}
 	}
-	if bytes.Equal(r.buf, before) {
+	if bytes.Equal(r.buf, before) && !broken {
 		return nil
 	}
-	return writeSynced(m.path(last), r.buf)
+	return m.write(last, r.buf)
 }
 
 // remembering returns the block with a record that remembers that the first of some
@@ -216,14 +215,12 @@ func (m *mending) look(i int) (*repair, error) {
 		m.pass(scanned{}, out)
 		return out, nil
 	}
-	if r.hidden() {
-		m.hidden = true
-		return nil, nil
+	if _, ok := m.blockKey(index); !ok && len(r.raw) == 0 {
+		// A crash came between the two files. The server would not recover the stream.
+		return nil, m.write(index, nil)
 	}
-	if whole, ok := m.beforeTheCut(index, r.buf); ok {
-		if r, err = newBlockReader(m.key.stream, index, whole); err != nil {
-			return nil, err
-		}
+	if then, ok := m.beforeTheCut(index, r.buf); ok {
+		r = then
 	}
 	out, sc := m.judge(i, r)
 	m.pass(sc, out)
@@ -232,13 +229,13 @@ func (m *mending) look(i int) (*repair, error) {
 
 // beforeTheCut returns a block as it was when damage was found in it, where the server
 // has read it since, and cut it off there.
-func (m *mending) beforeTheCut(index int, now []byte) ([]byte, bool) {
+func (m *mending) beforeTheCut(index int, now []byte) (*blockReader, bool) {
 	d, ok := m.open[index]
 	if !ok || d.Original == "" {
 		return nil, false
 	}
-	then, err := os.ReadFile(d.Original)
-	return then, err == nil && len(then) > len(now) && bytes.HasPrefix(then, now)
+	then, err := m.kept(d.Original, index)
+	return then, err == nil && len(then.buf) > len(now) && bytes.HasPrefix(then.buf, now)
 }
 
 // cutOff is the damage of a stream that once went further than its blocks do.
@@ -253,11 +250,19 @@ func (m *mending) cutOff(end uint64) (repair, error) {
 	if n := len(s.holes); n > 0 {
 		whole = whole[:s.holes[n-1].from] // what the server would cut off
 	}
-	return repair{index: last, found: r.buf, whole: whole, damage: Damage{Kept: s.messages, Lost: []SeqRange{{m.end + 1, end}}}}, nil
+	return repair{index: last, found: r.raw, whole: whole, damage: Damage{Kept: s.messages, Lost: []SeqRange{{m.end + 1, end}}}}, nil
 }
 
 // toTheEnd reports whether what is lost reaches to the end of the stream already, as far
 // as that ever was.
 func toTheEnd(repairs []repair) bool {
 	return len(repairs) > 0 && slices.ContainsFunc(repairs[len(repairs)-1].damage.Lost, func(r SeqRange) bool { return r.To == 0 })
+}
+
+// boundLost puts the end of the stream to what is lost up to it.
+func boundLost(repairs []repair, end uint64) {
+	lost := repairs[len(repairs)-1].damage.Lost
+	if l := &lost[len(lost)-1]; l.To == 0 && end >= l.From {
+		l.To = end
+	}
 }

@@ -31,21 +31,22 @@ func (e *Engine) Mend(streams []string) ([]Damage, error) {
 	var found []Damage
 	err := e.reopen(func() error {
 		var err error
-		found, err = mendSome(e.settings.StoreDir, e.log.names, streams)
+		found, err = mendSome(e.settings.StoreDir, e.log.names, e.ring(), streams)
 		return err
 	})
 	return found, err
 }
 
-// MendStore mends the blocks of some streams of a node that does not run.
+// MendStore mends the blocks of some streams of a node that does not run. Those that are
+// encrypted it leaves to the next start, which has the key.
 func MendStore(storeDir string, names Names, streams []string) ([]Damage, error) {
 	if kind, err := StoreOf(storeDir); err != nil || kind == ClusterStore {
 		return nil, cmp.Or(err, errReplica)
 	}
-	return mendSome(storeDir, names, streams)
+	return mendSome(storeDir, names, nil, streams)
 }
 
-func mendSome(storeDir string, names Names, streams []string) ([]Damage, error) {
+func mendSome(storeDir string, names Names, ring *keyring, streams []string) ([]Damage, error) {
 	var found []Damage
 	var errs []error
 	now := time.Now()
@@ -53,7 +54,7 @@ func mendSome(storeDir string, names Names, streams []string) ([]Damage, error) 
 		if !slices.Contains(streams, names.name(key.account)+"/"+key.stream) {
 			continue
 		}
-		damaged, err := mendStream(storeDir, key, names, now, &checking{}, true)
+		damaged, err := mendStream(storeDir, key, names, ring, now, &checking{}, true)
 		found, errs = append(found, damaged...), append(errs, err)
 	}
 	return found, errors.Join(errs...)

@@ -27,19 +27,39 @@ type metaMender struct {
 	known         known
 	now           time.Time
 	found         []Damage
+
+	encrypted bool
+	keys      *keyring // nil when it is not encrypted, or nothing opens it
+}
+
+// own is the key of the stream, nil where it is not encrypted; false when it does not
+// open: see setAsideUnreadable.
+func (m *metaMender) own() (*objectKey, bool) {
+	if !m.encrypted {
+		return nil, true
+	}
+	return m.keys.metaKey(m.dir, m.key.account, m.key.stream)
 }
 
 // stream restores the configuration of the stream: from the note of it, else, where
-// messages are there, as one that keeps them all and takes what the file declares.
+// messages are there, as one that keeps them all and takes what the file declares. Of one
+// that is encrypted there is no note; what is written for it is encrypted, too.
 func (m *metaMender) stream() error {
+	own, ok := m.own()
+	if !ok {
+		return nil
+	}
 	back, err := m.restore(m.dir, m.key.stream, m.key.stream, m.known.Meta)
 	if err != nil || back {
 		return err
 	}
 	path := filepath.Join(m.dir, server.JetStreamMetaFile)
 	meta, err := os.ReadFile(path) // what can't be read is as good as gone
-	if sealed(m.dir) || err == nil && wholeMeta(meta, m.key.stream) {
+	if err == nil && opensWhole(own, meta, m.key.stream) {
 		return nil
+	}
+	if err != nil && own != nil && blocksSize(m.dir) == 0 {
+		return nil // its creation was cut short
 	}
 	if blocks, _, err := storedBlocks(filepath.Join(m.dir, messagesDir)); err != nil || len(blocks) == 0 {
 		// Nothing to keep; what is torn would be in the way of one that is whole.
@@ -52,11 +72,20 @@ func (m *metaMender) stream() error {
 	if err != nil {
 		return fmt.Errorf("make a configuration: %w", err)
 	}
+	if text, err = own.box(text); err != nil {
+		return fmt.Errorf("make a configuration: %w", err)
+	}
 	return errors.Join(m.setAside(path, meta, "meta.inf", "its configuration was lost: it is a plain stream with all of its messages until the file, or somebody, says what it is"),
 		writeSynced(path, text))
 }
 
-// consumers restores the configurations of consumers, where there is a note of them.
+func opensWhole(own *objectKey, meta []byte, name string) bool {
+	plain, err := own.unbox(meta)
+	return err == nil && wholeMeta(plain, name)
+}
+
+// consumers restores the configurations of consumers, where there is a note of them, so
+// not those of an encrypted stream.
 func (m *metaMender) consumers() error {
 	var errs []error
 	for name, meta := range m.known.Consumers {
@@ -72,7 +101,7 @@ func (m *metaMender) consumers() error {
 // restore puts the note of a configuration into its place where that is not whole, or
 // where the note and not the file is what its checksum is of.
 func (m *metaMender) restore(dir, name, hashed, note string) (bool, error) {
-	if note == "" || sealed(dir) {
+	if note == "" || m.encrypted || sealed(dir) {
 		return false, nil
 	}
 	path := filepath.Join(dir, server.JetStreamMetaFile)
@@ -81,9 +110,8 @@ func (m *metaMender) restore(dir, name, hashed, note string) (bool, error) {
 		return false, nil
 	}
 	sum, _ := os.ReadFile(filepath.Join(dir, server.JetStreamMetaFileSum))
-	ofNote, err := metaSum([]byte(note), hashed)
-	if err != nil || wholeMeta(meta, name) && ofNote != string(sum) {
-		return false, err
+	if wholeMeta(meta, name) && metaSum([]byte(note), hashed) != string(sum) {
+		return false, nil
 	}
 	as, what := "meta.inf", "its configuration"
 	if name != m.key.stream || hashed != m.key.stream {

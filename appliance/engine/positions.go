@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
 // The file with a consumer's position, its first byte and the versions in the second
@@ -23,10 +21,11 @@ const (
 // directory when it is none. A power cut leaves such a file empty or full of zeros
 // where it was not synced (durability interval). The server neither recovers such a
 // consumer nor makes it again. Without the file it starts over: what was acknowledged
-// is delivered again, and nothing is lost.
-func setAsideDamagedPosition(dir string) (bool, error) {
+// is delivered again, and nothing is lost. unbox is what decrypts it; nil where nothing
+// does.
+func setAsideDamagedPosition(dir string, unbox func([]byte) ([]byte, error)) (bool, error) {
 	path := filepath.Join(dir, positionFile)
-	if !damagedPosition(path) {
+	if !damagedPosition(path, unbox) {
 		return false, nil
 	}
 	if err := os.Rename(path, filepath.Join(dir, damagedPositionAs)); err != nil {
@@ -36,13 +35,14 @@ func setAsideDamagedPosition(dir string) (bool, error) {
 }
 
 // damagedPosition reports whether a file is there and is not what the server writes.
-func damagedPosition(path string) bool {
-	if _, err := os.Stat(filepath.Join(filepath.Dir(path), server.JetStreamMetaFileKey)); err == nil {
-		return false // encrypted: it can't be told
-	}
+func damagedPosition(path string, unbox func([]byte) ([]byte, error)) bool {
 	data, err := os.ReadFile(path)
-	if err != nil {
+	if err != nil || unbox == nil {
 		return false
+	}
+	data, err = unbox(data)
+	if err != nil {
+		return true
 	}
 	return len(data) < 2 || data[0] != positionMagic || data[1] == 0 || data[1] > positionVersions
 }

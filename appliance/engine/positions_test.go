@@ -33,7 +33,7 @@ func TestStartGoesOnWithoutADestroyedPosition(t *testing.T) {
 	dir := filepath.Join(s.StoreDir, "jetstream", r.public(t, "shop"), "streams")
 	for stream, left := range map[string][]byte{"S0": make([]byte, 40), "S1": {}} {
 		path := filepath.Join(dir, stream, "obs", "c", positionFile)
-		if damagedPosition(path) {
+		if damagedPosition(path, (*objectKey)(nil).unbox) {
 			t.Fatalf("%s: got a damaged position from the server itself, want its own to be fine", path)
 		}
 		if err := os.WriteFile(path, left, 0o640); err != nil {

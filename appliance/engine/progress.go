@@ -28,6 +28,9 @@ const (
 // Progress says how far the recovery of the streams is.
 type Progress struct {
 	Phase Phase
+	// Doing is what the start does to streams before it recovers them, such as
+	// "encrypting"; "" while it does nothing of the kind. The figures are its own then.
+	Doing string
 	// Streams and bytes found on disk before the start, and how much of that is
 	// back. The bytes of a stream count when all of it is, and on Linux as they are read.
 	StreamsTotal, StreamsDone int
@@ -82,6 +85,8 @@ type recovery struct {
 	readBefore int64       // before the server read anything; -1: it does not yet
 
 	mended mended
+
+	preparing Progress // while the store is being prepared
 }
 
 func newRecovery(names Names) *recovery {
@@ -90,12 +95,20 @@ func newRecovery(names Names) *recovery {
 	}
 }
 
+// prepare tells of what is done to streams, or their keys, before the recovery; "" when
+// that is over.
+func (r *recovery) prepare(doing, current string, done, total int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.preparing = Progress{Phase: r.phase, Doing: doing, Current: current, StreamsDone: done, StreamsTotal: total}
+}
+
 // begin counts what is on disk below the server's store.
 func (r *recovery) begin(storeDir string) {
 	sizes := streamSizes(filepath.Join(storeDir, server.JetStreamStoreDir))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sizes = sizes
+	r.sizes, r.preparing = sizes, Progress{}
 	r.phase = PhaseRecovering
 }
 
@@ -160,6 +173,9 @@ func (r *recovery) streamEnds(k streamKey) {
 func (r *recovery) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.preparing.Doing != "" {
+		return r.preparing
+	}
 	p := Progress{Phase: r.phase, StreamsTotal: len(r.sizes), Restored: r.mended.restored, StartedOver: r.mended.startedOver, Damaged: r.mended.damaged}
 	p.BytesChecked, p.BytesToCheck = r.check.done.Load(), r.check.total.Load()
 	for k, size := range r.sizes {

@@ -16,7 +16,7 @@ import (
 
 // quarantineDir is where what was found at a time in a stream is kept.
 func quarantineDir(storeDir string, key streamKey, now time.Time) string {
-	return filepath.Join(storeDir, quarantine, now.UTC().Format("20060102T150405Z"), key.account, key.stream)
+	return filepath.Join(storeDir, quarantine, now.UTC().Format(quarantineTime), key.account, key.stream)
 }
 
 // setAside writes the block as it was into the quarantine, and beside it what is wrong
@@ -40,6 +40,12 @@ func (s *inspection) setAside(r *repair) error {
 	d.Original = path
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make the quarantine: %w", err)
+	}
+	// Without its key nobody could read it.
+	if key, err := os.ReadFile(keyPath(filepath.Join(s.dir, messagesDir), r.index)); err == nil {
+		if err := writeSynced(keyPath(filepath.Dir(path), r.index), key); err != nil {
+			return err
+		}
 	}
 	if err := writeSynced(path, r.found); err != nil {
 		return err

@@ -41,6 +41,9 @@ type Settings struct {
 	SyncAlways   bool
 	SyncInterval time.Duration
 
+	// Encryption is past the configuration parser, too: the text of it has no secret.
+	Encryption Encryption
+
 	Domain string
 	Tags   []string
 
@@ -88,6 +91,9 @@ func (s Settings) validate() error {
 	need(s.TLS == nil || hasCertificate(s.TLS), "a certificate for TLS")
 	if len(missing) > 0 {
 		return fmt.Errorf("needs %s", strings.Join(missing, ", "))
+	}
+	if err := s.Encryption.validate(); err != nil {
+		return err
 	}
 	if s.LameDuckDuration != 0 && s.LameDuckGrace >= s.LameDuckDuration {
 		return errors.New("the lame duck grace must be shorter than the lame duck duration")

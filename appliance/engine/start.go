@@ -39,20 +39,14 @@ func (e *Engine) run(ctx context.Context) error {
 		return fmt.Errorf("start the engine: %w", context.Cause(ctx))
 	}
 	e.recovery.begin(e.settings.StoreDir)
-	look := mend
-	if e.Clustered() {
-		// What a node of a cluster lost, the others have; a node that remembered it as
-		// removed would never get it from them.
-		look = mendChecksums
-	}
-	m, err := look(e.settings.StoreDir, e.log.names, &e.recovery.check)
+	m, err := e.unlock(ctx)
 	if err != nil {
-		return diag.Fail(diag.CodeEngine, fmt.Errorf("mend the metadata in %s: %w", e.settings.StoreDir, err),
-			"the directory must be writable for the user that Holdfast runs as, and its volume must not be full")
+		return err
 	}
 	if err := forgetStop(e.settings.StoreDir); err != nil {
 		return diag.Fail(diag.CodeEngine, err, "the directory must be writable for the user that Holdfast runs as")
 	}
+	e.recovery.begin(e.settings.StoreDir) // what was converted has another size
 	e.recovery.checked(m)
 	return e.collect(func() error { return e.recover(ctx) })
 }

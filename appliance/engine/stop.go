@@ -90,7 +90,7 @@ func (e *Engine) settle() {
 	if !e.ran.Swap(false) {
 		return
 	}
-	if err := rememberStop(e.settings.StoreDir); err != nil {
+	if err := rememberStop(e.settings.StoreDir, e.ring()); err != nil {
 		e.log.log.Warn("what the streams have is not noted for the next start", "err", err)
 	}
 }

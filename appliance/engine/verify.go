@@ -41,7 +41,8 @@ type Verified struct {
 	Begun, Ended              time.Time
 	Streams, Blocks, Messages int
 	Bytes                     int64
-	// Hidden are blocks whose messages can't be seen: they are compressed, or encrypted.
+	// Hidden are blocks whose messages can't be seen: they are encrypted, and no key is at
+	// hand.
 	Hidden  int
 	Damaged []Damage
 	// Problems say what could not be read, or damaged blocks that could not be copied
@@ -70,6 +71,7 @@ const (
 type scrub struct {
 	storeDir string
 	names    Names
+	ring     *keyring // of what is encrypted
 	o        VerifyOptions
 	// live asks the server about the streams of an account; nil when none runs.
 	live   func(account string) (map[string]fate, error)
@@ -91,7 +93,7 @@ type scrub struct {
 // damaged into the quarantine before the server reads it and cuts it off. What is being
 // written or removed meanwhile is no damage.
 func (e *Engine) Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
-	s := scrub{storeDir: e.settings.StoreDir, names: e.log.names, o: o, live: e.fates, settle: settleFor}
+	s := scrub{storeDir: e.settings.StoreDir, names: e.log.names, ring: e.ring(), o: o, live: e.fates, settle: settleFor}
 	return s.run(ctx)
 }
 
@@ -179,14 +181,14 @@ func (s *scrub) stream(ctx context.Context, key streamKey) error {
 		}
 		before, s.still = f, !alive
 	}
-	in, err := inspect(s.storeDir, key, s.names, time.Now())
+	in, err := inspect(s.storeDir, key, s.names, s.ring, time.Now())
 	if err != nil {
 		return err
 	}
 	if s.live != nil {
 		in.clean, in.slack = false, indexSlack
 	}
-	if sealed(in.dir) {
+	if in.sealed {
 		s.out.Hidden += len(in.blocks)
 		s.progress.BytesDone += blocksSize(in.dir)
 		return nil
@@ -243,14 +245,9 @@ func (s *scrub) block(ctx context.Context, in *inspection, i int) error {
 			s.damaged(in, rep)
 			return nil
 		}
-		if r.hidden() {
-			in.hidden = true
-			s.out.Hidden++
-			return s.read(ctx, in, i, r, scanned{})
-		}
 		rep, sc := in.judge(i, r)
-		if rep != nil && !s.still && look < looks && (look == 1 || !slices.Equal(last, r.buf)) {
-			last = r.buf
+		if rep != nil && !s.still && look < looks && (look == 1 || !slices.Equal(last, r.raw)) {
+			last = r.raw
 			if !wait(ctx, s.settle) {
 				return context.Cause(ctx)
 			}
@@ -271,9 +268,9 @@ func (s *scrub) read(ctx context.Context, in *inspection, i int, r *blockReader,
 	}
 	s.out.Blocks++
 	s.out.Messages += sc.messages
-	s.out.Bytes += int64(len(r.buf))
-	s.progress.BytesDone += int64(len(r.buf))
-	return s.pace.rest(ctx, len(r.buf))
+	s.out.Bytes += int64(len(r.raw))
+	s.progress.BytesDone += int64(len(r.raw))
+	return s.pace.rest(ctx, len(r.raw))
 }
 
 // damaged notes what is damaged, and keeps it when the server may come to it.

@@ -11,7 +11,7 @@ import (
 
 // end finds what the server has stored, and no block has.
 func (s *scrub) end(ctx context.Context, in *inspection, before fate) error {
-	if in.hidden || s.still && !in.clean {
+	if s.still && !in.clean {
 		return nil
 	}
 	lost := func(now fate) (SeqRange, bool) {
@@ -70,9 +70,7 @@ func (s *inspection) goOn() error {
 		if err != nil {
 			return err
 		}
-		if s.hidden = s.hidden || r.hidden(); !s.hidden {
-			s.end = max(s.end, r.scan(s.last).known)
-		}
+		s.end = max(s.end, r.scan(s.last).known)
 	}
 	return nil
 }

@@ -89,6 +89,9 @@ type Storage struct {
 	// FullIn is when MinFree is reached as things go; 0 when they don't go there.
 	FullIn  time.Duration
 	Reopens int
+	// Cipher is "" when nothing is encrypted. PreviousKey: a key before is still configured.
+	Cipher      string
+	PreviousKey bool
 	// Damaged counts what was found damaged, by ACCOUNT/STREAM.
 	Damaged map[string]int
 	Verify  Verify
@@ -206,7 +209,7 @@ func (storage) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		volumeTotal, volumeFree, volumeMinFree, storeUsed, storeLimit, storeReserved, storePromised,
 		publishingStopped, writable, fullIn, reopens, damagedParts, flushObserved, writeErrors,
-		verifyRunning, verifyBytes, verifiedAt, verifyDamaged, verifyHidden,
+		verifyRunning, verifyBytes, verifiedAt, verifyDamaged, verifyHidden, encrypted, previousKey,
 	} {
 		ch <- d
 	}
@@ -226,6 +229,10 @@ func (s storage) Collect(ch chan<- prometheus.Metric) {
 	gauge(writable, oneIf(v.Writable))
 	if v.FullIn > 0 {
 		gauge(fullIn, v.FullIn.Seconds())
+	}
+	if v.Cipher != "" {
+		ch <- prometheus.MustNewConstMetric(encrypted, prometheus.GaugeValue, 1, v.Cipher)
+		gauge(previousKey, oneIf(v.PreviousKey))
 	}
 	for stream, n := range v.Damaged {
 		account, name, _ := strings.Cut(stream, "/")

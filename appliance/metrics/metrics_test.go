@@ -73,9 +73,10 @@ func TestMetricsFollowTheNode(t *testing.T) {
 			"# TYPE holdfast_group_commit_batches_total counter",
 		}, "\x00"},
 		{node{}, []string{"holdfast_storage_flush_seconds 0"}, "holdfast_group_commit_messages_total{"},
-		{node{storage: Storage{Total: 1000, Free: 500, MinFree: 50, Writable: true, FullIn: time.Minute, Reopens: 3, Damaged: map[string]int{"shop/ORDERS": 2}}}, []string{
+		{node{storage: Storage{Total: 1000, Free: 500, MinFree: 50, Writable: true, FullIn: time.Minute, Cipher: "aes", PreviousKey: true, Reopens: 3, Damaged: map[string]int{"shop/ORDERS": 2}}}, []string{
 			"holdfast_storage_volume_bytes 1000\n", "holdfast_storage_volume_free_bytes 500\n", "holdfast_storage_min_free_bytes 50\n",
 			"holdfast_storage_publishing_stopped 0\n", "holdfast_storage_writable 1\n", "holdfast_storage_full_in_seconds 60\n",
+			`holdfast_storage_encrypted{cipher="aes"} 1`, "holdfast_storage_previous_key 1\n",
 			"holdfast_storage_reopens_total 3\n", `holdfast_storage_damaged_blocks{account="shop",stream="ORDERS"} 2`, "# TYPE holdfast_storage_reopens_total counter",
 		}, "\x00"},
 		{node{storage: Storage{
@@ -93,6 +94,7 @@ func TestMetricsFollowTheNode(t *testing.T) {
 		}, "\x00"},
 		{node{}, []string{"holdfast_verify_running 0\n"}, "holdfast_verify_last_pass_timestamp_seconds "},
 		{node{storage: Storage{Stopped: true}}, []string{"holdfast_storage_publishing_stopped 1\n", "holdfast_storage_writable 0\n"}, "holdfast_storage_full_in_seconds "},
+		{node{}, nil, "holdfast_storage_encrypted"},
 	} {
 		got := scrape(c.node)
 		for _, want := range c.want {

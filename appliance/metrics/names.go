@@ -64,7 +64,11 @@ var (
 	verifyDamaged = prometheus.NewDesc("holdfast_verify_damaged",
 		"Damages that the latest whole pass found.", nil, nil)
 	verifyHidden = prometheus.NewDesc("holdfast_verify_hidden_blocks",
-		"Blocks that the latest whole pass could not look into, for they are compressed or encrypted.", nil, nil)
+		"Blocks that the latest whole pass could not look into, for they are encrypted and no key is at hand.", nil, nil)
+	encrypted = prometheus.NewDesc("holdfast_storage_encrypted",
+		"1, with the cipher, when stored messages are encrypted; absent when they are not.", []string{"cipher"}, nil)
+	previousKey = prometheus.NewDesc("holdfast_storage_previous_key",
+		"1 while the configuration names storage.encryption.previous_key, which is not needed once the node runs; absent without encryption.", nil, nil)
 	grouped = prometheus.NewDesc("holdfast_group_commit_on",
 		"1 for a declared stream whose messages are made durable together, 0 for one whose messages are not; `holdfast status` says why.", []string{"account", "stream"}, nil)
 	groupMessages = prometheus.NewDesc("holdfast_group_commit_messages_total",

@@ -31,7 +31,7 @@ const (
 
 // TestProcessGroupCommitKeepsItsWordThroughKills kills a node under 48 publishers and
 // 16 workers, again and again, while its streams are changed: what was acknowledged is
-// there, once, and nothing runs backwards.
+// there, once, and nothing runs backwards. Every second node is encrypted.
 func TestProcessGroupCommitKeepsItsWordThroughKills(t *testing.T) {
 	limit := crashFor
 	if d, err := time.ParseDuration(os.Getenv(forEnv)); err == nil {
@@ -60,6 +60,7 @@ func TestProcessGroupCommitKeepsItsWordThroughKills(t *testing.T) {
 type crash struct {
 	*node
 	rng     *rand.Rand
+	head    string // of each configuration
 	book    *crashBook
 	pubs    []*crashPublisher
 	kills   int
@@ -68,8 +69,12 @@ type crash struct {
 }
 
 func newCrash(t *testing.T, seed uint64) *crash {
-	c := &crash{rng: rand.New(rand.NewPCG(seed, 0xc4a54)), book: newCrashBook(), pubs: crashPublishers()}
+	c := &crash{rng: rand.New(rand.NewPCG(seed, 0xc4a54)), head: listening, book: newCrashBook(), pubs: crashPublishers()}
+	if seed%2 == 0 {
+		c.head = strings.Replace(listening, "limit: 256MiB", `limit: 256MiB, encryption: {key: "file:store.key"}`, 1)
+	}
 	c.node = newNode(t, c.config())
+	c.storeKey("store.key")
 	return c
 }
 
@@ -82,7 +87,7 @@ func (c *crash) config() string {
 		}
 		return []string{"on", "on", "off", "auto"}[c.rng.IntN(4)]
 	}
-	return listening + fmt.Sprintf(`accounts:
+	return c.head + fmt.Sprintf(`accounts:
   shop:
     streams:
       ORDERS:

@@ -88,6 +88,13 @@ func printStatus(w io.Writer, s admin.Status) {
 		row("Listens", "%s on %s%s", l.Name, l.Address, closed)
 	}
 	row("Durability", "%s%s", durabilityText(s.Durability), flushText(s.Storage.FlushSeconds))
+	if e := s.Storage.Encryption; e != nil {
+		done := ""
+		if e.PreviousKey {
+			done = "; storage.encryption.previous_key is not needed any more, take it out of the file"
+		}
+		row("Encryption", "%s%s", e.Cipher, done)
+	}
 	for i, line := range groupLines(s.Accounts) {
 		name := ""
 		if i == 0 {

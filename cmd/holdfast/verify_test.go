@@ -182,7 +182,7 @@ func TestStatusSaysWhenEverythingWasRead(t *testing.T) {
 		{admin.VerifyStatus{Every: 1}, "not yet"},
 		{admin.VerifyStatus{Every: 1, Last: last(nil)}, "all 12 streams, 3 days ago, nothing damaged"},
 		{admin.VerifyStatus{Last: last(func(l *admin.VerifiedLast) { l.Damaged, l.Ended = 1, at.Add(-90*time.Minute) })}, "all 12 streams, 1h30m ago, 1 damage found; not by itself any more"},
-		{admin.VerifyStatus{Every: 1, Last: last(func(l *admin.VerifiedLast) { l.Hidden, l.Streams, l.Ended = 2, 1, at })}, "all 1 stream, just now, nothing damaged, 2 blocks not looked into (compressed or encrypted)"},
+		{admin.VerifyStatus{Every: 1, Last: last(func(l *admin.VerifiedLast) { l.Hidden, l.Streams, l.Ended = 2, 1, at })}, "all 1 stream, just now, nothing damaged, 2 blocks not looked into (encrypted)"},
 		{admin.VerifyStatus{Every: 1, Running: &admin.VerifyProgress{StreamsTotal: 3, BytesDone: 1 << 20, BytesTotal: 4 << 20, Current: "shop/ORDERS"}}, "not yet; under way: 1.0 MiB of 4.0 MiB, now shop/ORDERS"},
 	} {
 		if got := verifiedText(c.status, at); got != c.want {

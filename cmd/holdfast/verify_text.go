@@ -20,7 +20,7 @@ func (v *verifying) print(out verifyAnswer) {
 	fmt.Fprintf(w, "Read %s, %s, %s, %s in %s.\n", count(out.Streams, "stream"), count(out.Blocks, "block"), count(out.Messages, "message"),
 		sizeText(out.Bytes), since(took.Seconds()))
 	if out.Hidden > 0 {
-		fmt.Fprintf(w, "Not verified: %s, which are compressed or encrypted and can't be looked into from outside.\n", count(out.Hidden, "block"))
+		fmt.Fprintf(w, "Not verified: %s, which are encrypted: the node verifies them while it runs, with its key.\n", count(out.Hidden, "block"))
 	}
 	for _, p := range out.Problems {
 		fmt.Fprintf(w, "Not read, or not kept: %s\n", p)
@@ -95,7 +95,7 @@ func foundText(l admin.VerifiedLast) string {
 		text = count(l.Damaged, "damage") + " found"
 	}
 	if l.Hidden > 0 {
-		text += fmt.Sprintf(", %s not looked into (compressed or encrypted)", count(l.Hidden, "block"))
+		text += fmt.Sprintf(", %s not looked into (encrypted)", count(l.Hidden, "block"))
 	}
 	if l.Problems > 0 {
 		text += ", not all could be read: the log says what"

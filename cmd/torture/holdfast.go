@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -39,9 +40,39 @@ type holdfastNode struct {
 	creds  string
 	client int
 	http   int
+
+	text string // of the configuration, with a place for encryption
+	keys *keys  // nil: never encrypted
 }
 
-func newHoldfast(binary, dir, data, durability, group string, storage int64) (node, error) {
+// keys change how the store is encrypted with each start that follows one that was ready:
+// a new key, and a newer one, then plain text, then again.
+type keys struct {
+	dir  string
+	n    int  // of the present key
+	done bool // the node was ready with it
+}
+
+// next is storage.encryption for the next start.
+func (k *keys) next() (string, error) {
+	if k.done {
+		k.n++
+		k.done = false
+	}
+	file := func(n int) string { return filepath.Join(k.dir, fmt.Sprintf("store-%d.key", n)) }
+	if err := os.WriteFile(file(k.n), fmt.Appendf(nil, "store key %d, abcdefghijklmnopqrstuvwxyz", k.n), 0o600); err != nil {
+		return "", fmt.Errorf("write key: %w", err)
+	}
+	switch k.n % 3 {
+	case 0:
+		return fmt.Sprintf("{key: %q}", "file:"+file(k.n)), nil
+	case 1:
+		return fmt.Sprintf("{key: %q, previous_key: %q}", "file:"+file(k.n), "file:"+file(k.n-1)), nil
+	}
+	return fmt.Sprintf("{previous_key: %q}", "file:"+file(k.n-1)), nil
+}
+
+func newHoldfast(binary, dir, data, durability, group string, storage int64, encrypted bool) (node, error) {
 	ports, err := child.FreePorts(2)
 	if err != nil {
 		return nil, err
@@ -50,9 +81,12 @@ func newHoldfast(binary, dir, data, durability, group string, storage int64) (no
 		binary: binary, file: filepath.Join(dir, "holdfast.yaml"), client: ports[0], http: ports[1],
 		creds: filepath.Join(data, "creds", account, "admin.creds"),
 	}
-	text := fmt.Sprintf(`node: {data_dir: %q}
+	if encrypted {
+		n.keys = &keys{dir: dir}
+	}
+	n.text = fmt.Sprintf(`node: {data_dir: %q}
 listen: {client: "127.0.0.1:%d", http: "127.0.0.1:%d"}
-storage: {durability: %s, limit: %d}
+storage: {durability: %s, limit: %d, encryption: ENCRYPTION}
 accounts:
   %s:
     users: {admin: {role: admin}}
@@ -73,10 +107,21 @@ accounts:
 `, data, n.client, n.http, durability, storage, account,
 		limitsStream, limitsBytes, group, limitsDurable, ackWait, mostPending,
 		queueStream, queueBytes, group, queueDurable, ackWait, mostPending)
-	if err := os.WriteFile(n.file, []byte(text), 0o600); err != nil {
-		return nil, fmt.Errorf("write configuration: %w", err)
-	}
 	return n, nil
+}
+
+func (n *holdfastNode) configure() error {
+	encryption := "{}"
+	if n.keys != nil {
+		var err error
+		if encryption, err = n.keys.next(); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(n.file, []byte(strings.Replace(n.text, "ENCRYPTION", encryption, 1)), 0o600); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	return nil
 }
 
 func (n *holdfastNode) command() (string, []string) {
@@ -85,6 +130,9 @@ func (n *holdfastNode) command() (string, []string) {
 
 func (n *holdfastNode) ready(ctx context.Context) error {
 	_, err := n.ask(ctx, "/readyz")
+	if err == nil && n.keys != nil {
+		n.keys.done = true
+	}
 	return err
 }
 

@@ -83,7 +83,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var names, kinds, cuts string
 	f := flag.NewFlagSet("torture", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&names, "mode", "strict", "strict, strict-alone (without group commit), interval (Holdfast), stock, stock-always (nats-server); a list with commas")
+	f.StringVar(&names, "mode", "strict", "strict, strict-alone (without group commit), encrypted (with a new key at each start), interval (Holdfast), stock, stock-always (nats-server); a list with commas")
 	f.StringVar(&kinds, "fs", "ext4,xfs", "file systems")
 	f.StringVar(&cuts, "cuts", "10", "cuts of each mode, spread over the file systems; or a list, one number for each mode")
 	f.Uint64Var(&o.seed, "seed", rand.Uint64N(1<<32), "what is chosen at random follows from it, as far as time lets it")

@@ -19,18 +19,19 @@ type mode struct {
 }
 
 func modes() []mode {
-	holdfast := func(durability, group string) func(string, string, string, int64) (node, error) {
+	holdfast := func(durability, group string, encrypted bool) func(string, string, string, int64) (node, error) {
 		return func(binary, dir, data string, storage int64) (node, error) {
-			return newHoldfast(binary, dir, data, durability, group, storage)
+			return newHoldfast(binary, dir, data, durability, group, storage, encrypted)
 		}
 	}
 	stock := func(sync string) func(string, string, string, int64) (node, error) {
 		return func(_, dir, data string, storage int64) (node, error) { return newStock(dir, data, sync, storage) }
 	}
 	return []mode{
-		{name: "strict", grouped: true, make: holdfast("strict", "on")},
-		{name: "strict-alone", make: holdfast("strict", "off")},
-		{name: "interval", weak: true, make: holdfast("interval", "auto")},
+		{name: "strict", grouped: true, make: holdfast("strict", "on", false)},
+		{name: "strict-alone", make: holdfast("strict", "off", false)},
+		{name: "encrypted", grouped: true, make: holdfast("strict", "on", true)},
+		{name: "interval", weak: true, make: holdfast("interval", "auto", false)},
 		{name: "stock", weak: true, make: stock("")},
 		{name: "stock-always", make: stock("always")},
 	}
@@ -50,7 +51,7 @@ func modesNamed(list string) ([]mode, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("read -mode: %q is none of strict, strict-alone, interval, stock, stock-always", name)
+			return nil, fmt.Errorf("read -mode: %q is none of strict, strict-alone, encrypted, interval, stock, stock-always", name)
 		}
 	}
 	return out, nil

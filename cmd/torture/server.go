@@ -28,6 +28,8 @@ const (
 
 // node is a server as it is configured, running or not.
 type node interface {
+	// configure writes what it starts with, before each start.
+	configure() error
 	// command starts it in the foreground.
 	command() (name string, args []string)
 	// ready returns nil once the node serves what it holds.
@@ -45,6 +47,9 @@ type node interface {
 // start must be called on a locked thread: the child ends with the thread that
 // started it.
 func start(n node, log string) (*child.Process, error) {
+	if err := n.configure(); err != nil {
+		return nil, err
+	}
 	name, args := n.command()
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = filepath.Dir(log), child.Environment(os.Environ())

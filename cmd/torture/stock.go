@@ -67,6 +67,8 @@ func newStock(dir, data, sync string, storage int64) (node, error) {
 	return n, nil
 }
 
+func (n *stockNode) configure() error { return nil }
+
 func (n *stockNode) command() (string, []string) {
 	return n.self, []string{stockVerb, "--config", n.file}
 }
