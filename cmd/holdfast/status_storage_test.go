@@ -19,7 +19,7 @@ func TestFieldsOfTheDiskAreInTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := []string{"file_system", "memory_used_bytes", "memory_limit_bytes"}
+	elsewhere := []string{"file_system", "memory_used_bytes", "memory_limit_bytes", "encryption"}
 	for _, typ := range []reflect.Type{reflect.TypeFor[admin.Storage](), reflect.TypeFor[admin.Latency]()} {
 		for i := range typ.NumField() {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
