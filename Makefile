@@ -10,7 +10,7 @@ TOOL     := $(GO) tool -modfile=.ci/tools/go.mod
 # The race detector needs a C compiler; a machine without one says so and goes on.
 RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # Packages in which goroutines share state.
-RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./appliance/ingest ./bootstrap/identity ./bootstrap/jetstream
+RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./appliance/ingest ./appliance/join ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test test-unit test-race test-process test-system test-power torture lint fmt golden cross packages tarballs bench bench-queue bench-recover bench-tune bench-peers clean
