@@ -27,7 +27,7 @@ const (
 	// leadEvery is how often a node looks whether it leads now.
 	leadEvery = time.Second
 	// peersEvery is how often the other nodes are asked who they are and what time it is.
-	peersEvery = 10 * time.Second
+	peersEvery = 3 * time.Second
 	// sharedEvery is how often the shared identity is looked at, should word of a change
 	// have been lost.
 	sharedEvery = 30 * time.Second
@@ -129,6 +129,9 @@ func (a *Appliance) checkStore(clustered bool) error {
 // introduce answers another node.
 func (a *Appliance) introduce(r join.Request) join.Answer {
 	out := join.Answer{Node: a.dir.NodeName(), Time: time.Now(), Version: a.opts.Version, Wants: newChange(a.config(), "").digest}
+	if err := a.engine.Whole(); err != nil {
+		out.Lacks = err.Error()
+	}
 	operator, err := a.identity.Operator()
 	switch {
 	case err != nil:

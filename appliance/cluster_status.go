@@ -45,9 +45,20 @@ func (a *Appliance) member(address string, self bool, said peer, state engine.Cl
 	}
 	if i := slices.IndexFunc(state.Members, func(e engine.Member) bool { return e.Name == m.Name }); i >= 0 {
 		e := state.Members[i]
-		m.Connected, m.RTT, m.Current, m.Lag = e.Connected, e.RTT.Seconds(), e.Current, e.Lag
+		m.Connected, m.RTT = e.Connected, e.RTT.Seconds()
 	}
+	// Each node knows best what it lacks: the leader knows only that it was told.
+	lacks := said.answer.Lacks
+	if self {
+		lacks = ""
+		if err := a.engine.Whole(); err != nil {
+			lacks = err.Error()
+		}
+	}
+	m.Current = lacks == "" && (self || m.Connected && said.err == nil && !said.asked.IsZero())
 	switch {
+	case self && lacks != "":
+		m.Problem, m.Fix = "it does not have everything yet: "+lacks, "keep the other nodes up until it has"
 	case self:
 	case said.err != nil:
 		m.Problem, m.Fix = said.err.Error(), diag.Hint(said.err)
@@ -56,6 +67,9 @@ func (a *Appliance) member(address string, self bool, said peer, state engine.Cl
 	case !m.Connected:
 		m.Problem = fmt.Sprintf("it answers on %s, and there is no route to %s", joinAddress(address), address)
 		m.Fix = "open the port of cluster.listen in both directions; the log of both nodes says more"
+	case lacks != "":
+		m.Problem = "it does not have everything yet: " + lacks
+		m.Fix = "keep the other nodes up until it has"
 	case said.ahead.Abs() > clockApart:
 		m.Problem = fmt.Sprintf("its clock is %s before this node's", said.ahead.Round(time.Second))
 		m.Fix = "let both nodes have their time from the same source, such as chrony"

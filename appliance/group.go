@@ -82,6 +82,9 @@ func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 // start, as with a stale configuration: the mappings of the run before are in the
 // accounts' tokens, and nobody is there whom they lead to.
 func (a *Appliance) leadStraight(ctx context.Context) error {
+	if a.cluster != nil {
+		return nil // where nothing goes through group commit
+	}
 	a.applying.Lock()
 	defer a.applying.Unlock()
 	if a.decisions() != nil {

@@ -33,8 +33,9 @@ type room struct {
 	looked  time.Time // when streams that could not be written were looked for
 	reopen  time.Time // when they may be read again, and how long after that
 	pause   time.Duration
-	braking bool // what the engine was told last
-	broken  bool // what the log was told last of the disk
+	braking bool      // what the engine was told last
+	letGo   time.Time // when streams were read again because publishers could not be let go on
+	broken  bool      // what the log was told last of the disk
 }
 
 // roomStatus is what others are told of the room; a.mu guards it.
@@ -86,7 +87,9 @@ func (a *Appliance) lookAtVolume() time.Duration {
 		// Before publishers are let go on: a stream that takes nothing does not answer.
 		a.reopen(now)
 	}
-	a.brake(verdict.Braked, verdict.Why, broken)
+	if err := a.brake(verdict.Braked, verdict.Why, broken); err != nil {
+		verdict.Braked, verdict.Why = true, fmt.Sprintf("there is room again, and publishers could not be let go on: %v", err)
+	}
 	a.mu.Lock()
 	before := a.roomStatus
 	a.roomStatus.minFree, a.roomStatus.broken, a.roomStatus.fullIn = keep, broken, verdict.FullIn
@@ -117,19 +120,25 @@ func (a *Appliance) tendBallast(r disk.Room) uint64 {
 
 // brake tells the engine whether publishers are stopped. While they are it tells it
 // again and again: a change of an account lets them go.
-func (a *Appliance) brake(on bool, why string, broken error) {
+func (a *Appliance) brake(on bool, why string, broken error) error {
 	if !on && !a.room.braking {
-		return
+		return nil
 	}
 	err := a.engine.Brake(on, a.applicationTokens())
 	if a.news("brake", err) {
 		a.log.Error("publishers not stopped, or not let go on", keyErr, err)
 	}
+	if err != nil && !on && time.Since(a.room.letGo) > reopenLast {
+		// The limits are those of the accounts again when the streams have been read.
+		a.room.letGo = time.Now()
+		err = a.engine.Reopen()
+	}
 	if err != nil && !on {
-		return // tried again with the next look
+		return err // tried again with the next look
 	}
 	a.tellBrake(on, why, broken)
 	a.room.braking, a.room.broken = on, broken != nil
+	return nil
 }
 
 // tellBrake logs what has changed: once when publishing stops and once when it goes on,

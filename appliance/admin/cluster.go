@@ -19,9 +19,6 @@ type Cluster struct {
 	Size   int      `json:"size"`
 	Quorum int      `json:"quorum"`
 	Nodes  []Member `json:"nodes"` // in the order of cluster.peers
-	// Fragile says of each node which streams would not survive losing it, as
-	// ACCOUNT/STREAM.
-	Fragile map[string][]string `json:"fragile,omitempty"`
 }
 
 // Member is a node of the cluster.
@@ -33,10 +30,9 @@ type Member struct {
 	// Connected is true while there is a route to it.
 	Connected bool    `json:"connected"`
 	RTT       float64 `json:"rtt_seconds,omitempty"`
-	// Current is true when it has all that was agreed on, as far as this node knows; the
-	// leader knows it of all.
-	Current bool   `json:"current"`
-	Lag     uint64 `json:"lag,omitempty"` // operations it lacks
+	// Current is true when it has everything that it should: what was agreed on, and all
+	// messages of the streams it keeps a copy of. Each node says it of itself.
+	Current bool `json:"current"`
 	// ClockAhead is how far its clock is before this node's, in seconds.
 	ClockAhead float64 `json:"clock_ahead_seconds,omitempty"`
 	// OtherFile is true when its file asks for something else than this node's.

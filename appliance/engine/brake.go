@@ -37,7 +37,7 @@ func (e *Engine) brake(on bool, token string) error {
 	}
 	acc, err := e.server.LookupAccount(claims.Subject)
 	if err == nil && acc.JetStreamEnabled() {
-		err = acc.UpdateJetStreamLimits(accountLimits(claims, on))
+		err = setLimits(acc, accountLimits(claims, on))
 	}
 	if err != nil {
 		return fmt.Errorf("set the disk limit of account %q: %w", e.log.names.name(claims.Subject), err)
@@ -45,9 +45,36 @@ func (e *Engine) brake(on bool, token string) error {
 	return nil
 }
 
+// smallestStep is where setLimits gives up, in bytes.
+const smallestStep = 64 << 10
+
+// setLimits sets the limits of an account. What a limit is raised by the server compares
+// with what no stream has set aside of the whole store, though the account's streams are
+// what is to go on with it; raised in steps that are smaller than that, the limit comes to
+// stand where it stood.
+func setLimits(acc *server.Account, want server.JetStreamAccountLimits) error {
+	set := func(disk int64) error {
+		l := want
+		l.MaxStore = disk
+		return acc.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": l})
+	}
+	err := set(want.MaxStore)
+	for at, step := int64(0), want.MaxStore/2; err != nil && at < want.MaxStore && step >= smallestStep; {
+		next := min(at+step, want.MaxStore)
+		if set(next) != nil {
+			step /= 2
+			continue
+		}
+		if at = next; at == want.MaxStore {
+			err = nil
+		}
+	}
+	return err
+}
+
 // accountLimits are those of an account's JWT, as the server reads them, with no room
 // for files when the brake is on.
-func accountLimits(claims *jwt.AccountClaims, braked bool) map[string]server.JetStreamAccountLimits {
+func accountLimits(claims *jwt.AccountClaims, braked bool) server.JetStreamAccountLimits {
 	l := claims.Limits.JetStreamLimits
 	out := server.JetStreamAccountLimits{
 		MaxMemory:            l.MemoryStorage,
@@ -62,7 +89,7 @@ func accountLimits(claims *jwt.AccountClaims, braked bool) map[string]server.Jet
 	if braked {
 		out.MaxStore = 0
 	}
-	return map[string]server.JetStreamAccountLimits{"": out}
+	return out
 }
 
 // orUnlimited is how the server reads limits that may be left out.

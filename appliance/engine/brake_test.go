@@ -122,3 +122,48 @@ func TestBrakeStopsPublishersAndNobodyElse(t *testing.T) {
 		t.Errorf("limits after the brake differ (-before +after):\n%s", diff)
 	}
 }
+
+// TestBrakeLetsGoWhateverStreamsHaveSetAside has an account whose limit and whose streams
+// are together more than the store: the server takes that when it starts, and not as a
+// change.
+func TestBrakeLetsGoWhateverStreamsHaveSetAside(t *testing.T) {
+	r := newRealm(t, "shop")
+	s := r.settings(t)
+	const limit = 800 << 20
+	s.MaxStoreBytes = 1000 << 20
+	s.Preload[r.public(t, "shop")] = r.account(t, "shop", func(c *jwt.AccountClaims) {
+		c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: 1 << 20, DiskStorage: limit, Streams: 9, Consumer: 7}
+	})
+	e := started(t, r, s, nil)
+	js, err := jetstream.New(connect(t, r, e, "shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject, size := range map[string]int64{"a": 400 << 20, "b": 300 << 20} {
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: strings.ToUpper(subject), Subjects: []string{subject}, MaxBytes: size}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), subject, []byte("m")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accounts := []string{s.Preload[r.public(t, "shop")]}
+	for range 2 {
+		if err := e.Brake(true, accounts); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), "a", []byte("m")); err == nil {
+			t.Error("got a message stored, want publishers stopped")
+		}
+		if err := e.Brake(false, accounts); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), "a", []byte("m")); err != nil {
+			t.Errorf("got %v, want publishers to go on", err)
+		}
+		info, err := js.AccountInfo(t.Context())
+		if err != nil || info.Limits.MaxStore != limit {
+			t.Errorf("got a limit of %d and %v, want %d again", info.Limits.MaxStore, err, limit)
+		}
+	}
+}

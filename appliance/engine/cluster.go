@@ -74,12 +74,6 @@ type Member struct {
 	Connected bool
 	RTT       time.Duration
 	Address   string
-	// Known is true for a member of the group that agrees on streams. Current is true
-	// when it has all that was agreed on, Lag how much it lacks, Seen how long ago it
-	// was heard of. Only the leader knows these of others.
-	Known, Current bool
-	Lag            uint64
-	Seen           time.Duration
 }
 
 // ClusterState is what this node knows of the cluster.
@@ -97,6 +91,11 @@ func (e *Engine) Clustered() bool { return e.settings.Cluster != nil }
 // Leads reports whether this node decides on streams and consumers. A node that is
 // alone does.
 func (e *Engine) Leads() bool { return !e.Clustered() || e.server.JetStreamIsLeader() }
+
+// Whole reports why this node does not have everything that it should: what the cluster
+// agreed on, and all messages and positions of the streams it keeps a copy of. Nothing
+// when it does.
+func (e *Engine) Whole() error { return e.healthz(server.HealthzOptions{}) }
 
 // Cluster returns the state of the cluster; the zero value on a single node.
 func (e *Engine) Cluster() (ClusterState, error) {
@@ -129,11 +128,7 @@ func (e *Engine) Cluster() (ClusterState, error) {
 	if meta := js.Meta; meta != nil {
 		out.Leader, out.Size, out.Quorum = meta.Leader, meta.Size, meta.QuorumNeeded
 		for _, p := range meta.Replicas {
-			m := member(p.Name)
-			m.Known, m.Current, m.Lag, m.Seen = true, p.Current, p.Lag, p.Active
-		}
-		if self := member(e.settings.NodeName); meta.Leader != "" {
-			self.Known, self.Current = true, self.Current || meta.Leader == self.Name || e.server.JetStreamIsCurrent()
+			member(p.Name)
 		}
 	}
 	for _, m := range members {

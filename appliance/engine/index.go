@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"io/fs"
 	"os"
 
 	"github.com/minio/highwayhash"
@@ -51,7 +52,7 @@ func sumOf(name string, data []byte) []byte {
 // readIndex reads the index of a stream; key opens it, nil in a store that is not
 // encrypted. It is without its checksum then; false when there is none that can be read.
 func readIndex(path, stream string, key *objectKey) ([]byte, bool) {
-	sealed, err := os.ReadFile(path)
+	sealed, err := readRegular(path)
 	if err != nil {
 		return nil, false
 	}
@@ -101,6 +102,9 @@ func indexHead(path, stream string, key *objectKey) (messages, first, last uint6
 }
 
 func readHead(path string) ([]byte, bool) {
+	if !isRegular(path) {
+		return nil, false
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, false
@@ -109,4 +113,18 @@ func readHead(path string) ([]byte, bool) {
 	buf := make([]byte, 128)
 	n, _ := f.ReadAt(buf, 0)
 	return buf[:n], n >= 32
+}
+
+// isRegular reports whether there is a file that can be read to its end: a pipe in its
+// place would be waited for.
+func isRegular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func readRegular(path string) ([]byte, error) {
+	if !isRegular(path) {
+		return nil, fs.ErrNotExist
+	}
+	return os.ReadFile(path)
 }

@@ -110,10 +110,7 @@ func mendAll(storeDir string, key streamKey, names Names, ring *keyring, now tim
 		keys = ring
 		hurt(setAsideUnreadable(storeDir, key, names, keys, now))
 	}
-	noted, _ := readKnown(storeDir, key)
-	metas := metaMender{storeDir: storeDir, dir: dir, key: key, account: names.name(key.account), known: noted, now: now, encrypted: encrypted, keys: keys}
-	err = errors.Join(metas.stream(), metas.consumers())
-	hurt(metas.found, err)
+	hurt(mendMeta(storeDir, key, names, keys, now))
 	fixed, err := restoreChecksum(dir, key.stream, key.stream, keys.opening(dir, key.account, key.stream))
 	note(&m.restored, label, fixed, err)
 
@@ -136,6 +133,23 @@ func mendAll(storeDir string, key streamKey, names Names, ring *keyring, now tim
 		}
 	}
 	return m, errors.Join(errs...)
+}
+
+// mendMeta mends the configurations of a stream and its consumers; ring is what opens it
+// where it is encrypted.
+func mendMeta(storeDir string, key streamKey, names Names, ring *keyring, now time.Time) ([]Damage, error) {
+	dir := filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
+	encrypted, err := isEncrypted(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !encrypted {
+		ring = nil
+	}
+	noted, _ := readKnown(storeDir, key)
+	m := metaMender{storeDir: storeDir, dir: dir, key: key, account: names.name(key.account), known: noted, now: now, encrypted: encrypted, keys: ring}
+	err = errors.Join(m.stream(), m.consumers())
+	return m.found, err
 }
 
 // storedStreams finds ACCOUNT/streams/STREAM. A directory that can't be read counts

@@ -32,7 +32,10 @@ func (e *Engine) Mend(streams []string) ([]Damage, error) {
 	err := e.reopen(func() error {
 		var err error
 		found, err = mendSome(e.settings.StoreDir, e.log.names, e.ring(), streams)
-		return err
+		// The server passes over a stream whose configuration has gone meanwhile.
+		metas, metasErr := mendMetas(e.settings.StoreDir, e.log.names, e.ring())
+		found = append(found, metas...)
+		return errors.Join(err, metasErr)
 	})
 	return found, err
 }
@@ -44,6 +47,18 @@ func MendStore(storeDir string, names Names, streams []string) ([]Damage, error)
 		return nil, cmp.Or(err, errReplica)
 	}
 	return mendSome(storeDir, names, nil, streams)
+}
+
+// mendMetas mends what a start mends of the configurations of streams and consumers.
+func mendMetas(storeDir string, names Names, ring *keyring) ([]Damage, error) {
+	var found []Damage
+	var errs []error
+	now := time.Now()
+	for _, key := range storedStreams(filepath.Join(storeDir, server.JetStreamStoreDir)) {
+		damaged, err := mendMeta(storeDir, key, names, ring, now)
+		found, errs = append(found, damaged...), append(errs, err)
+	}
+	return found, errors.Join(errs...)
 }
 
 func mendSome(storeDir string, names Names, ring *keyring, streams []string) ([]Damage, error) {

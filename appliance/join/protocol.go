@@ -54,6 +54,9 @@ type Answer struct {
 	Node    string    `json:"node"`
 	Time    time.Time `json:"time"`
 	Version string    `json:"version,omitempty"` // of Holdfast
+	// Lacks says what the node that answers does not have yet of what it should; empty
+	// when it has everything.
+	Lacks string `json:"lacks,omitempty"`
 	// Wants identifies what the file of the node that answers asks for: nodes whose files
 	// ask for the same have the same.
 	Wants string `json:"wants,omitempty"`

@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
@@ -119,8 +118,6 @@ func currentText(m admin.Member, leader string) string {
 		return "yes, leads"
 	case m.Current:
 		return "yes"
-	case m.Lag > 0:
-		return "no, " + humanize.Comma(int64(m.Lag)) + " behind"
 	}
 	return "no"
 }

@@ -74,6 +74,18 @@ func (n *node) cluster(code int) admin.Cluster {
 	return c
 }
 
+// waitCluster waits until a node says that all is well: what it says of the others is
+// some seconds old.
+func (n *node) waitCluster() {
+	n.t.Helper()
+	eventually(n.t, patience, func() error {
+		if code, out := n.holdfast("cluster", "status", "--config", "holdfast.yaml"); code != exitOK {
+			return fmt.Errorf("got exit code %d and %q, want 0", code, out)
+		}
+		return nil
+	})
+}
+
 func waitAllReady(t *testing.T, nodes ...*node) {
 	t.Helper()
 	for _, n := range nodes {
@@ -104,9 +116,15 @@ func TestProcessClusterFormsByFileInAnyOrder(t *testing.T) {
 	nodes[0].launch()
 	waitAllReady(t, nodes...)
 	for _, n := range nodes {
+		n.waitCluster()
 		c := n.cluster(exitOK)
 		if c.Leader == "" || len(c.Nodes) != 3 {
 			t.Errorf("got %+v, want a leader and three nodes", c)
+		}
+		for _, m := range c.Nodes {
+			if !m.Current || !m.Connected || m.Problem != "" {
+				t.Errorf("got %+v, want it to have everything", m)
+			}
 		}
 	}
 	s, err := nodes[1].status()

@@ -107,7 +107,7 @@ func verifiedCode(out verifyAnswer) error {
 	switch {
 	case len(out.Damage) > 0:
 		return exitError(exitDamaged)
-	case len(out.Problems) > 0:
+	case len(out.Problems) > 0 || out.Hidden > 0:
 		return exitError(exitFailed)
 	}
 	return nil

@@ -26,7 +26,10 @@ func (v *verifying) print(out verifyAnswer) {
 		fmt.Fprintf(w, "Not read, or not kept: %s\n", p)
 	}
 	if len(out.Damage) == 0 {
-		if len(out.Problems) == 0 {
+		switch {
+		case out.Hidden > 0:
+			fmt.Fprintln(w, "Nothing is damaged of what could be read.")
+		case len(out.Problems) == 0:
 			fmt.Fprintln(w, "Nothing is damaged.")
 		}
 		return
