@@ -67,7 +67,7 @@ func (m *metaMender) stream() error {
 	}
 	text, err := json.Marshal(map[string]any{
 		"name": m.key.stream, "retention": "limits", "storage": "file", "discard": "old", "num_replicas": 1, "created": m.now.UTC(),
-		"max_consumers": -1, "max_msgs": -1, "max_bytes": -1, "max_age": 0, "max_msgs_per_subject": -1, "max_msg_size": -1,
+		"max_consumers": -1, "max_msgs": -1, "max_bytes": -1, "max_age": 0, "max_msgs_per_subject": -1, "max_msg_size": -1, "allow_direct": true,
 	})
 	if err != nil {
 		return fmt.Errorf("make a configuration: %w", err)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -175,13 +176,16 @@ func (r Revisions) ensure(ctx context.Context) error {
 
 func (r Revisions) ensureStream(ctx context.Context, name string, config map[string]any) error {
 	config["name"], config["num_replicas"] = name, r.replicas
+	subjects, _ := config["subjects"].([]string)
 	var have struct {
 		Config struct {
-			Replicas int `json:"num_replicas"`
+			Replicas int      `json:"num_replicas"`
+			Subjects []string `json:"subjects"`
 		} `json:"config"`
 	}
 	err := r.client.request(ctx, r.account, "STREAM.INFO."+name, struct{}{}, &have)
-	if err == nil && have.Config.Replicas == r.replicas {
+	// One whose configuration was damaged on the disk comes back as a plain stream.
+	if err == nil && have.Config.Replicas == r.replicas && slices.Equal(have.Config.Subjects, subjects) {
 		return nil
 	}
 	what, verb := "update", "UPDATE"

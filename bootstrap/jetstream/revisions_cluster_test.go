@@ -139,7 +139,7 @@ func TestBeginWaitsUntilTheStreamIsKnown(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	answer("$JS.API.STREAM.INFO.REVISIONS", `{"config":{"num_replicas":1}}`)
+	answer("$JS.API.STREAM.INFO.REVISIONS", `{"config":{"num_replicas":1,"subjects":["revisions.>"]}}`)
 	known := make(chan struct{})
 	time.AfterFunc(200*time.Millisecond, func() {
 		defer close(known)

@@ -351,3 +351,18 @@ func TestOldRevisionsMakeRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestRevisionsGoOnAfterADamagedConfiguration finds the stream as a start brings it back
+// whose configuration was lost: nobody's subjects but its own name.
+func TestRevisionsGoOnAfterADamagedConfiguration(t *testing.T) {
+	r, nc := openRevisions(t)
+	call(t, nc, "STREAM.CREATE.REVISIONS", `{"name":"REVISIONS","storage":"file","retention":"limits","num_replicas":1,"allow_direct":true}`)
+	id, err := r.Begin(t.Context(), bootstrap.Revision{Digest: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := r.History(t.Context())
+	if err != nil || len(h) != 1 || h[0].ID != id {
+		t.Errorf("got %v and %v, want the revision", h, err)
+	}
+}
