@@ -46,6 +46,7 @@ type cluster struct {
 	news     chan struct{} // the shared identity changed
 
 	mu    sync.Mutex
+	self  int             // which of cluster.peers this node is; -1 while that is not known
 	peers map[string]peer // by address, as cluster.peers has it
 }
 
@@ -76,7 +77,7 @@ func (a *Appliance) openCluster() error {
 			names = append(names, host)
 		}
 	}
-	a.cluster = &cluster{config: c, secret: []byte(secret), peers: map[string]peer{}, news: make(chan struct{}, 1)}
+	a.cluster = &cluster{config: c, secret: []byte(secret), self: -1, peers: map[string]peer{}, news: make(chan struct{}, 1)}
 	a.cluster.routes, err = certs.OpenAuto(certs.Options{
 		Dir: a.dir.RoutesDir(), Write: datadir.WriteFile, Now: time.Now, Names: names, NodeName: a.dir.NodeName(), BothEnds: true,
 	})
@@ -141,7 +142,7 @@ func (a *Appliance) introduce(r join.Request) join.Answer {
 		out.Refused = "it has the identity of another cluster"
 		return out
 	}
-	if out.Refused = fits(a.cluster.config, r); out.Refused != "" {
+	if out.Refused = fits(a.cluster.config, out.Node, r); out.Refused != "" {
 		return out
 	}
 	if r.Node == out.Node || a.connectedTo(r.Node) && r.Operator == "" {
@@ -339,7 +340,10 @@ func (a *Appliance) tendPeers(ctx context.Context) {
 	self := -1
 	every(ctx, peersEvery, func() {
 		if self < 0 {
-			self, _ = selfAmong(ctx, c.config)
+			self, _ = selfAmong(ctx, c.config) // the name may be known later; all are asked until then
+			c.mu.Lock()
+			c.self = self
+			c.mu.Unlock()
 		}
 		operator, err := a.identity.Operator()
 		if err != nil {

@@ -107,7 +107,7 @@ func (j *joining) serve() (closeAll func() error, err error) {
 // introduce answers another node.
 func (j *joining) introduce(r join.Request) join.Answer {
 	a := join.Answer{Node: j.dir.NodeName(), Time: time.Now(), Version: j.opts.Version, Wants: newChange(j.opts.Config, "").digest}
-	if a.Refused = fits(j.opts.Config.Cluster, r); a.Refused == "" {
+	if a.Refused = fits(j.opts.Config.Cluster, a.Node, r); a.Refused == "" {
 		a.Refused, a.Wait = "it has no identity itself yet", true
 	}
 	return a
@@ -124,14 +124,14 @@ func listenJoin(c *config.Cluster) (net.Listener, error) {
 	return l, nil
 }
 
-// fits says why a node can't be one of the cluster that is described here; "" when it
-// can.
-func fits(c *config.Cluster, r join.Request) string {
+// fits says why a node can't be one of the cluster that the file of node describes; ""
+// when it can.
+func fits(c *config.Cluster, node string, r join.Request) string {
 	switch {
 	case r.Cluster != c.Name:
-		return fmt.Sprintf("cluster.name is %q there and %q here", r.Cluster, c.Name)
+		return fmt.Sprintf("cluster.name is %q on node %s and %q on node %s", r.Cluster, r.Node, c.Name, node)
 	case !slices.Equal(r.Peers, c.Peers):
-		return fmt.Sprintf("cluster.peers is [%s] there and [%s] here", strings.Join(r.Peers, ", "), strings.Join(c.Peers, ", "))
+		return fmt.Sprintf("cluster.peers is [%s] on node %s and [%s] on node %s", strings.Join(r.Peers, ", "), r.Node, strings.Join(c.Peers, ", "), node)
 	}
 	return ""
 }
@@ -143,6 +143,12 @@ func (j *joining) request() join.Request {
 
 // wait asks the others until one hands the identity out, or this node is to make it.
 func (j *joining) wait(ctx context.Context) error {
+	// From READY=1 on systemd kills who gives no sign of life.
+	feeding, stop := context.WithCancel(ctx)
+	var fed sync.WaitGroup
+	fed.Go(func() { j.opts.Notify.Feed(feeding, func(context.Context) error { return nil }, func(error) {}) })
+	defer fed.Wait()
+	defer stop()
 	var told time.Time
 	for {
 		done, err := j.round(ctx)

@@ -278,7 +278,7 @@ func TestProcessNodeThatDoesNotBelongIsTurnedAway(t *testing.T) {
 			return err
 		}
 		missing := strings.Join(s.Missing, "\n")
-		for _, want := range []string{`cluster.name is "plant" there and "other" here`, "does not know the cluster's secret"} {
+		for _, want := range []string{`cluster.name is "plant" on node n1 and "other" on node n2`, "does not know the cluster's secret"} {
 			if !strings.Contains(missing, want) {
 				return fmt.Errorf("got %q, want %q in it", missing, want)
 			}
