@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/shirou/gopsutil/v4/common"
@@ -182,3 +183,6 @@ func (m *machine) container() string {
 
 func denied(err error) bool { return errors.Is(err, fs.ErrPermission) }
 func gone(err error) bool   { return errors.Is(err, fs.ErrNotExist) }
+
+// failed reports whether the disk does not give back what is on it.
+func failed(err error) bool { return errors.Is(err, syscall.EIO) }

@@ -13,6 +13,7 @@ import (
 	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/process"
 
+	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
@@ -108,6 +109,10 @@ func lookAtLock(ctx context.Context, m *machine) report {
 		return skip("%s does not exist yet%s", dir, m.assumed())
 	} else if denied(err) {
 		r.blind(m, "can't look into "+dir)
+		return r
+	}
+	if _, err := os.Stat(datadir.LockPath(dir)); failed(err) {
+		r.failed(dir, err)
 		return r
 	}
 	holder := m.lockHolder()

@@ -35,6 +35,13 @@ func (r *report) blind(m *machine, evidence string) {
 	r.find(Unknown, evidence+", as "+m.me().name, "what can't be seen can't be judged", m.again())
 }
 
+// failed says that the disk of a directory failed. What else looks wrong there comes from
+// that, and is mended with it.
+func (r *report) failed(dir string, err error) {
+	r.fail(fmt.Sprintf("the disk of %s does not answer: %v", dir, err), "a node on it stores nothing, and none starts",
+		comment("the kernel's log says what is wrong: dmesg | tail\nstop the node, repair the file system (fsck, xfs_repair), mount it, start the node: nothing has to be restored unless the disk is lost"))
+}
+
 // comment is a fix that only a person can carry out.
 func comment(format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)

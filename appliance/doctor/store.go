@@ -25,6 +25,8 @@ func lookAtStore(_ context.Context, m *machine) report {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		r.blind(m, "can't look into "+dir)
+	case failed(err):
+		r.failed(dir, err)
 	case err != nil:
 		r.fail(err.Error(), "the node does not start on it", comment("%s", cmp.Or(diag.Hint(err), "restore the data directory from a backup")))
 	case stamp.Format == 0:
