@@ -198,6 +198,16 @@ func TestDamageInCompressedBlocks(t *testing.T) {
 
 // TestDamagedKeyOfAStreamCostsItsSettings: the messages are there when it is made again.
 func TestDamagedKeyOfAStreamCostsItsSettings(t *testing.T) {
+	for name, harm := range map[string]func(t *testing.T, path string){
+		"flipped": func(t *testing.T, path string) { edit(t, path, flipped) },
+		"gone":    func(t *testing.T, path string) { remove(t, path) },
+	} {
+		t.Run(name, func(t *testing.T) { testDamagedKeyOfAStream(t, harm) })
+	}
+}
+
+func testDamagedKeyOfAStream(t *testing.T, harm func(t *testing.T, path string)) {
+	t.Helper()
 	r := newRealm(t, "shop")
 	s := r.settings(t)
 	s.Encryption = Encryption{Key: NewKey(keyA)}
@@ -209,7 +219,7 @@ func TestDamagedKeyOfAStreamCostsItsSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(s.StoreDir, server.JetStreamStoreDir, r.public(t, "shop"), streamsDir)
-	edit(t, filepath.Join(dir, "S0", server.JetStreamMetaFileKey), flipped)
+	harm(t, filepath.Join(dir, "S0", server.JetStreamMetaFileKey))
 	edit(t, filepath.Join(dir, "S1", consumersDir, "c", server.JetStreamMetaFileKey), flipped)
 	edit(t, filepath.Join(dir, "S2", consumersDir, "c", positionFile), flipped)
 

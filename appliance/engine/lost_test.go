@@ -418,3 +418,23 @@ func TestOrphanedAccountsStay(t *testing.T) {
 		}
 	}
 }
+
+// TestAConfigurationThatCanNotBeReadIsKept has something in its place that nobody has
+// looked into.
+func TestAConfigurationThatCanNotBeReadIsKept(t *testing.T) {
+	l := newLab(t)
+	meta := filepath.Join(l.orders, server.JetStreamMetaFile)
+	remove(t, meta)
+	err := os.Mkdir(meta, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(meta, "kept"), []byte("me"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, js := l.start(t)
+	checkMessages(t, streamSoon(t, js), nil)
+	if text, err := os.ReadFile(filepath.Join(meta+asideSuffix, "kept")); err != nil || string(text) != "me" {
+		t.Errorf("got %q and %v, want what was in its place", text, err)
+	}
+}

@@ -54,7 +54,13 @@ func (m *metaMender) stream() error {
 		return err
 	}
 	path := filepath.Join(m.dir, server.JetStreamMetaFile)
-	meta, err := os.ReadFile(path) // what can't be read is as good as gone
+	meta, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // it may be whole: the server says that it can't read it
+	}
+	if err != nil {
+		meta = nil // what the disk does not give back is as good as gone
+	}
 	if err == nil && opensWhole(own, meta, m.key.stream) {
 		return nil
 	}
@@ -105,7 +111,13 @@ func (m *metaMender) restore(dir, name, hashed, note string) (bool, error) {
 		return false, nil
 	}
 	path := filepath.Join(dir, server.JetStreamMetaFile)
-	meta, _ := os.ReadFile(path) // what can't be read is as good as gone
+	meta, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return false, nil
+	}
+	if err != nil {
+		meta = nil // what the disk does not give back is as good as gone
+	}
 	if bytes.Equal(meta, []byte(note)) {
 		return false, nil
 	}
@@ -141,6 +153,11 @@ func (m *metaMender) setAside(path string, meta []byte, as, what string) error {
 		return err
 	}
 	m.found = append(m.found, d)
+	if meta == nil {
+		// Nobody has seen what is in it.
+		_, err := setAside(filepath.Dir(path), filepath.Base(path))
+		return err
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -35,21 +35,32 @@ func setAside(dir string, names ...string) (bool, error) {
 	return done, nil
 }
 
-// setAsideUnreadable renames the metadata of an encrypted stream whose own key is damaged.
+// setAsideUnreadable renames the metadata of an encrypted stream whose own key is damaged or gone.
 // The server can neither recover such a stream nor make it again. Without these files it
 // can be made again, by the configuration or by hand, and has its messages then: each
 // block has a key of its own.
 func setAsideUnreadable(storeDir string, key streamKey, names Names, keys *keyring, now time.Time) ([]Damage, error) {
 	dir := filepath.Join(storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
-	if keys == nil || keys.opening(dir, key.account, key.stream) != nil {
+	if keys == nil {
 		return nil, nil
 	}
-	if _, err := setAside(dir, server.JetStreamMetaFile, server.JetStreamMetaFileSum, server.JetStreamMetaFileKey); err != nil {
+	there, err := exists(filepath.Join(dir, server.JetStreamMetaFileKey))
+	if err != nil {
+		return nil, err
+	}
+	if !there { // a creation that was cut short has no metadata either
+		if there, err = exists(filepath.Join(dir, server.JetStreamMetaFile)); err != nil || !there {
+			return nil, err
+		}
+	} else if keys.opening(dir, key.account, key.stream) != nil {
+		return nil, nil
+	}
+	if _, err = setAside(dir, server.JetStreamMetaFile, server.JetStreamMetaFileSum, server.JetStreamMetaFileKey); err != nil {
 		return nil, err
 	}
 	d := Damage{
 		Account: names.name(key.account), Stream: key.stream, Found: now.UTC(), Lost: []SeqRange{},
-		Original: filepath.Join(dir, server.JetStreamMetaFileKey+asideSuffix), Settings: true,
+		Original: filepath.Join(dir, server.JetStreamMetaFile+asideSuffix), Settings: true,
 	}
 	path := filepath.Join(quarantineDir(storeDir, key, now), "settings"+damageReport)
 	return []Damage{d}, writeReport(path, &d)

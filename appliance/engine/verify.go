@@ -157,9 +157,35 @@ func (s *scrub) run(ctx context.Context) (Verified, error) {
 		s.progress.StreamsDone++
 		s.out.Streams++
 	}
+	s.lost()
 	s.tell()
 	s.out.Ended = time.Now()
 	return s.out, nil
+}
+
+// lost says which streams a start would miss. While a server runs it may have deleted
+// them because somebody asked for it.
+func (s *scrub) lost() {
+	if s.live != nil {
+		return
+	}
+	for _, key := range knownStreams(s.storeDir) {
+		if len(s.o.Streams) > 0 && !slices.Contains(s.o.Streams, s.label(key)) {
+			continue
+		}
+		dir := filepath.Join(s.storeDir, server.JetStreamStoreDir, key.account, streamsDir, key.stream)
+		if there, err := exists(dir); err == nil && !there {
+			s.out.Problems = append(s.out.Problems, fmt.Sprintf("stream %s: its directory is gone; the next start says what it had", s.label(key)))
+		}
+	}
+}
+
+// unconfigured says of a stream whose configuration is not there, or not whole.
+func (s *scrub) unconfigured(in *inspection) {
+	if in.configured(&struct{}{}) {
+		return
+	}
+	s.out.Problems = append(s.out.Problems, fmt.Sprintf("stream %s: its configuration can't be read; a start brings it back", s.label(in.key)))
 }
 
 func (s *scrub) label(key streamKey) string { return s.names.name(key.account) + "/" + key.stream }
@@ -192,6 +218,10 @@ func (s *scrub) stream(ctx context.Context, key streamKey) error {
 		s.out.Hidden += len(in.blocks)
 		s.progress.BytesDone += blocksSize(in.dir)
 		return nil
+	}
+	// One that the server does not have any more is being deleted.
+	if len(in.blocks) > 0 && (s.live == nil || !s.still) {
+		s.unconfigured(in)
 	}
 	m := &mending{inspection: in}
 	if m.gone = in.missing(); len(m.gone) > 0 && !s.still {

@@ -260,6 +260,25 @@ func TestAStoppedStoreIsReadAndNotChanged(t *testing.T) {
 	checkMessages(t, streamSoon(t, js), []SeqRange{{seq, seq}})
 }
 
+// TestAStoppedStoreSaysWhatIsMissing has streams that blocks alone do not tell of.
+func TestAStoppedStoreSaysWhatIsMissing(t *testing.T) {
+	l := newLab(t)
+	remove(t, filepath.Join(l.streams, "OTHER"), filepath.Join(l.orders, server.JetStreamMetaFile))
+	if err := os.WriteFile(filepath.Join(l.s.ResolverDir, "x.jwt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names := StoredNames(l.s.ResolverDir)
+	before := everything(t, l.s.StoreDir)
+	out, err := VerifyStore(t.Context(), l.s.StoreDir, names, VerifyOptions{})
+	want := []string{"stream shop/ORDERS: its configuration can't be read; a start brings it back", "stream shop/OTHER: its directory is gone; the next start says what it had"}
+	if err != nil || !cmp.Equal(out.Problems, want) {
+		t.Errorf("got %q and %v, want %q", out.Problems, err, want)
+	}
+	if diff := cmp.Diff(before, everything(t, l.s.StoreDir)); diff != "" {
+		t.Errorf("got another store after a pass (-before +after):\n%s", diff)
+	}
+}
+
 // everything is the content of all files below a directory.
 func everything(t *testing.T, dir string) map[string]string {
 	t.Helper()
