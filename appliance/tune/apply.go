@@ -39,18 +39,11 @@ func (o Outcome) Left() bool {
 // those of each boot, too.
 func Apply(in Input, r Report, atBoot bool) (out Outcome, err error) {
 	out = Outcome{Changed: []Changed{}, AtBoot: []string{}}
-	unlock, err := in.lock()
+	rec, unlock, err := in.begin()
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	rec, err := in.loadTrusted()
-	if err != nil {
-		return out, err
-	}
-	if err := in.endTrials(&rec); err != nil {
-		return out, err
-	}
 	rec.Dir = in.Dir
 	for _, s := range r.Settings {
 		if s.State != Change {
@@ -130,18 +123,11 @@ func Undo(in Input, names []string) (out Outcome, err error) {
 	if err := checkNames(names); err != nil {
 		return out, err
 	}
-	unlock, err := in.lock()
+	rec, unlock, err := in.begin()
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	rec, err := in.loadTrusted()
-	if err != nil {
-		return out, err
-	}
-	if err := in.endTrials(&rec); err != nil {
-		return out, err
-	}
 	for _, k := range slices.Backward(slices.Clone(rec.Values)) {
 		if !chosen(names, k.Name) {
 			continue
@@ -177,6 +163,21 @@ func (in Input) putBack(k kept) (Changed, error) {
 		return c, in.write(k.File, k.Before)
 	}
 	return c, nil
+}
+
+// begin locks the record against others, and puts back what a killed measurement left.
+func (in Input) begin() (rec record, unlock func() error, err error) {
+	unlock, err = in.lock()
+	if err != nil {
+		return rec, nil, err
+	}
+	if rec, err = in.loadTrusted(); err == nil {
+		err = in.endTrials(&rec)
+	}
+	if err != nil {
+		return rec, nil, errors.Join(err, unlock())
+	}
+	return rec, unlock, nil
 }
 
 // endTrials puts back what a measurement that was killed has left.

@@ -73,18 +73,11 @@ func Measure(ctx context.Context, in Input, names []string, p Plan) (out []Resul
 	if err := room(dir, p.Space); err != nil {
 		return nil, err
 	}
-	unlock, err := in.lock()
+	rec, unlock, err := in.begin()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	rec, err := in.loadTrusted()
-	if err != nil {
-		return nil, err
-	}
-	if err := in.endTrials(&rec); err != nil {
-		return nil, err
-	}
 	out = []Result{}
 	for _, s := range report.Settings {
 		if len(s.loads) == 0 || s.file == "" || !writable(s.file) {
