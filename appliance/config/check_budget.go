@@ -77,6 +77,9 @@ func (c *checker) volume(size func(dir string) (int64, error)) {
 		c.fail(diag.CodeBudget, limit, fmt.Sprintf("%s is more than the volume of node.data_dir has (%s)", c.cfg.Storage.Limit, bytesOf(total)), "write a share, such as 80%")
 		return
 	}
+	if keep := c.cfg.Storage.KeepFree(total); keep >= total {
+		c.fail(diag.CodeBudget, path{"storage", "min_free"}, fmt.Sprintf("%s is all that the volume of node.data_dir has (%s): nobody could publish", c.cfg.Storage.MinFree, bytesOf(total)), "write a share, such as 5%")
+	}
 	has := fmt.Sprintf("storage.limit allows (%s of %s is %s)", c.cfg.Storage.Limit, bytesOf(total), bytesOf(budget))
 	if sum := sumOf(streams); sum > budget {
 		at := limit
