@@ -97,7 +97,7 @@ func (e *Engine) unlock(ctx context.Context) (mended, error) {
 }
 
 func (u *unlocking) run(ctx context.Context) (mended, error) {
-	for _, f := range []func(context.Context) error{u.settle, u.unhide, u.look, u.refuseClosed, u.begin, u.rewrap} {
+	for _, f := range []func(context.Context) error{u.settle, u.look, u.refuseClosed, u.unhide, u.begin, u.rewrap} {
 		if err := f(ctx); err != nil {
 			return mended{}, err
 		}
@@ -140,12 +140,19 @@ func (u *unlocking) ring() *keyring {
 }
 
 // unhide finds streams that mend would find only when the others have their new keys.
-func (u *unlocking) unhide(context.Context) (err error) {
+func (u *unlocking) unhide(ctx context.Context) (err error) {
 	if u.replica {
 		return nil
 	}
 	u.unhidden, err = keepHidden(u.storeDir, u.names, time.Now())
-	return err
+	if err != nil || len(u.unhidden) == 0 {
+		return err
+	}
+	u.plain, u.sealed, u.files, u.opened = nil, nil, nil, opened{}
+	if err := u.look(ctx); err != nil {
+		return err
+	}
+	return u.refuseClosed(ctx)
 }
 
 // look finds out what there is, and what opens it.
