@@ -6,7 +6,6 @@ package appliance
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -28,7 +27,7 @@ func TestANodeThatWaitsForOthersGivesSignsOfLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { _ = l.Close() })
 	t.Setenv("NOTIFY_SOCKET", socket)
 	t.Setenv("WATCHDOG_USEC", "400000")
 	secret := filepath.Join(home, "secret")
@@ -56,7 +55,7 @@ func TestANodeThatWaitsForOthersGivesSignsOfLife(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	joined := make(chan error, 1)
 	go func() {
-		joined <- Join(ctx, Options{Config: cfg, AllowUnsafe: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Notify: service.NewNotifier()})
+		joined <- Join(ctx, Options{Config: cfg, AllowUnsafe: true, Log: slog.New(slog.DiscardHandler), Notify: service.NewNotifier()})
 	}()
 	if err := l.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
