@@ -104,13 +104,15 @@ func (id *Identity) change(f func(next *state, now time.Time) (bool, error)) err
 	if err != nil || !changed {
 		return err
 	}
-	if err := id.share(next); err != nil {
+	at, err := id.share(next)
+	if err != nil {
 		return err
 	}
 	if err := id.file.save(next); err != nil {
-		return err
+		return err // in a cluster it is taken with the next CatchUp
 	}
 	id.current.Store(next)
+	id.at = at
 	return nil
 }
 

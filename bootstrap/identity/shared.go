@@ -64,21 +64,20 @@ func (id *Identity) catchUp() error {
 	return nil
 }
 
-// share puts a changed identity where the other nodes find it.
-func (id *Identity) share(next *state) error {
+// share puts a changed identity where the other nodes find it, and returns its place.
+func (id *Identity) share(next *state) (uint64, error) {
 	if id.shared == nil {
-		return nil
+		return 0, nil
 	}
 	data, err := encode(next)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	at, err := id.shared.Store(data, id.at)
 	if err != nil {
-		return fmt.Errorf("share the identity with the cluster: %w", err)
+		return 0, fmt.Errorf("share the identity with the cluster: %w", err)
 	}
-	id.at = at
-	return nil
+	return at, nil
 }
 
 // Operator is the public key of the operator: one for each node or cluster, for ever.

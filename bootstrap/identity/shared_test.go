@@ -104,6 +104,22 @@ func TestAChangeThatIsNotSharedIsNotMade(t *testing.T) {
 	}
 }
 
+// TestAChangeThatOnlyTheClusterHasIsTakenLater has a full disk on the node that made it.
+func TestAChangeThatOnlyTheClusterHasIsTakenLater(t *testing.T) {
+	t.Parallel()
+	f, d := newFile(t)
+	id := open(t, f)
+	id.Share(&shelf{}, func() {})
+	d.fail = errors.New("no space left")
+	if _, err := id.Apply([]identity.Account{{Name: "shop", Limits: identity.Unlimited()}}); !errors.Is(err, d.fail) {
+		t.Fatalf("got %v, want %v", err, d.fail)
+	}
+	d.fail = nil
+	if err := id.CatchUp(); err != nil || len(id.Accounts()) != 1 {
+		t.Errorf("got accounts %q and %v, want what the others have", id.Accounts(), err)
+	}
+}
+
 func TestIdentityOfAnotherClusterIsNotTaken(t *testing.T) {
 	t.Parallel()
 	s := &shelf{}
