@@ -8,10 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/bootstrap"
@@ -57,16 +54,12 @@ func (e *OvertakenError) Error() string {
 
 // Revisions is the record of what was applied, by whom and when, in a stream that
 // users don't see.
-type Revisions struct {
-	client   *Client
-	account  string
-	replicas int
-}
+type Revisions struct{ ownStream }
 
 // Revisions returns the record that is kept in the account, with that many
 // replicas.
 func (c *Client) Revisions(account string, replicas int) Revisions {
-	return Revisions{client: c, account: account, replicas: replicas}
+	return Revisions{ownStream{client: c, account: account, name: revisionStream, replicas: replicas}}
 }
 
 // Begin records that a revision is about to be applied and returns its ID. It
@@ -164,77 +157,11 @@ func (r Revisions) finish(ctx context.Context, rev bootstrap.Revision) error {
 	return r.forgetObjects(ctx, rev.ID, first)
 }
 
-// ensure makes the stream, and gives an existing one its replicas: a cluster may
-// have grown around it.
+// ensure makes the stream, or makes it what it should be.
 func (r Revisions) ensure(ctx context.Context) error {
-	return r.ensureStream(ctx, revisionStream, map[string]any{
+	return r.ownStream.ensure(ctx, map[string]any{
 		"subjects":    []string{subjectAll},
 		"description": "what was applied to this node, by whom and when",
 		"storage":     "file", "retention": "limits", "discard": "old", "max_msgs": maxRevisionMessages, "allow_direct": true,
 	})
-}
-
-func (r Revisions) ensureStream(ctx context.Context, name string, config map[string]any) error {
-	config["name"], config["num_replicas"] = name, r.replicas
-	subjects, _ := config["subjects"].([]string)
-	var have struct {
-		Config struct {
-			Replicas int      `json:"num_replicas"`
-			Subjects []string `json:"subjects"`
-		} `json:"config"`
-	}
-	err := r.client.request(ctx, r.account, "STREAM.INFO."+name, struct{}{}, &have)
-	// One whose configuration was damaged on the disk comes back as a plain stream.
-	if err == nil && have.Config.Replicas == r.replicas && slices.Equal(have.Config.Subjects, subjects) {
-		return nil
-	}
-	what, verb := "update", "UPDATE"
-	if code(err) == codeStreamNotFound {
-		what, verb = "create", "CREATE"
-	} else if err != nil {
-		return fmt.Errorf("read stream %q: %w", name, err)
-	}
-	var answer struct{}
-	err = r.client.request(ctx, r.account, "STREAM."+verb+"."+name, config, &answer)
-	if err != nil && code(err) != codeStreamNameInUse { // somebody else just made it
-		return fmt.Errorf("%s stream %q: %w", what, name, err)
-	}
-	return nil
-}
-
-// expectLast is a header that lets a message in only when the last one of its
-// subject has that sequence.
-func expectLast(seq uint64) nats.Header {
-	return nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(seq, 10)}}
-}
-
-// publish stores one message and returns its sequence.
-func (r Revisions) publish(ctx context.Context, subject string, data []byte, header nats.Header) (uint64, error) {
-	return r.publishTo(ctx, revisionStream, subject, data, header)
-}
-
-func (r Revisions) publishTo(ctx context.Context, stream, subject string, data []byte, header nats.Header) (uint64, error) {
-	nc, err := r.client.conn(r.account)
-	if err != nil {
-		return 0, err
-	}
-	header.Set(nats.ExpectedStreamHdr, stream)
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	for {
-		msg, err := nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: data, Header: header})
-		var ack struct {
-			Seq uint64 `json:"seq"`
-		}
-		if err == nil {
-			err = decode(msg.Data, &ack)
-		}
-		// Neither stored anything: the other nodes hear of a stream a moment after it
-		// was made, and what is under way is decided in a moment.
-		again := errors.Is(err, nats.ErrNoResponders) || code(err) == codeLastSeqUndecided
-		if !again || ctx.Err() != nil {
-			return ack.Seq, err
-		}
-		catchUp(ctx)
-	}
 }

@@ -66,27 +66,6 @@ func catchUp(ctx context.Context) {
 	}
 }
 
-// last returns the last message of a subject, with the sequence 0 when there is
-// none. Only the stream's leader answers, so that it is not an older one.
-func (r Revisions) last(ctx context.Context, subject string) (seq uint64, data []byte, err error) {
-	data, seq, err = r.lastOf(ctx, revisionStream, subject)
-	return seq, data, err
-}
-
-func (r Revisions) lastOf(ctx context.Context, stream, subject string) (data []byte, seq uint64, err error) {
-	var got struct {
-		Message struct {
-			Seq  uint64 `json:"seq"`
-			Data []byte `json:"data"`
-		} `json:"message"`
-	}
-	err = r.client.request(ctx, r.account, "STREAM.MSG.GET."+stream, map[string]any{"last_by_subj": subject}, &got)
-	if c := code(err); c == codeStreamNotFound || c == codeNoMessage {
-		return nil, 0, nil
-	}
-	return got.Message.Data, got.Message.Seq, err
-}
-
 // revisionBook makes a history of messages.
 type revisionBook struct {
 	begun bootstrap.History

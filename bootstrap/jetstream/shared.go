@@ -28,10 +28,8 @@ const (
 // Shared keeps one text, the identity of a cluster, in a stream that users don't see,
 // sealed with the cluster's secret.
 type Shared struct {
-	client   *Client
-	account  string
-	replicas int
-	seal     cipher.AEAD
+	stream ownStream
+	seal   cipher.AEAD
 }
 
 // Shared returns the text that is kept in the account, with that many replicas.
@@ -48,18 +46,14 @@ func (c *Client) Shared(account string, replicas int, secret []byte) (*Shared, e
 	if err != nil {
 		return nil, fmt.Errorf("make the key of the shared identity: %w", err)
 	}
-	return &Shared{client: c, account: account, replicas: replicas, seal: seal}, nil
-}
-
-func (s *Shared) books() Revisions {
-	return Revisions{client: s.client, account: s.account, replicas: s.replicas}
+	return &Shared{stream: ownStream{client: c, account: account, name: sharedStream, replicas: replicas}, seal: seal}, nil
 }
 
 // Load returns the latest text and its place; the place 0 when there is none.
 func (s *Shared) Load(ctx context.Context) ([]byte, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	sealed, at, err := s.books().lastOf(ctx, sharedStream, sharedSubject)
+	at, sealed, err := s.stream.last(ctx, sharedSubject)
 	if err != nil || at == 0 {
 		return nil, 0, err
 	}
@@ -80,7 +74,7 @@ func (s *Shared) Load(ctx context.Context) ([]byte, uint64, error) {
 func (s *Shared) Store(ctx context.Context, data []byte, after uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err := s.books().ensureStream(ctx, sharedStream, map[string]any{
+	err := s.stream.ensure(ctx, map[string]any{
 		"subjects": []string{sharedSubject}, "description": "who may connect, sealed", "storage": "file", "retention": "limits",
 		"discard": "old", "max_msgs": sharedKept, "allow_direct": false,
 	})
@@ -91,7 +85,7 @@ func (s *Shared) Store(ctx context.Context, data []byte, after uint64) (uint64, 
 	if _, err := rand.Read(nonce); err != nil {
 		return 0, fmt.Errorf("seal: %w", err)
 	}
-	at, err := s.books().publishTo(ctx, sharedStream, sharedSubject, s.seal.Seal(nonce, nonce, data, nil), expectLast(after))
+	at, err := s.stream.publish(ctx, sharedSubject, s.seal.Seal(nonce, nonce, data, nil), expectLast(after))
 	if code(err) == codeWrongLastSeq {
 		return 0, diag.Fail(diag.CodePlanMoved, errors.New("another node changed it in the meantime"), "try again")
 	}
@@ -101,7 +95,7 @@ func (s *Shared) Store(ctx context.Context, data []byte, after uint64) (uint64, 
 // Watch calls changed when a node stored a text, and may do so without one. It ends
 // with the client's connection, and when the returned function is called.
 func (s *Shared) Watch(changed func()) (func(), error) {
-	nc, err := s.client.conn(s.account)
+	nc, err := s.stream.client.conn(s.stream.account)
 	if err != nil {
 		return nil, err
 	}
