@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/join"
+)
+
+const (
+	// leadEvery is how often a node looks whether it leads now.
+	leadEvery = time.Second
+	// peersEvery is how often the other nodes are asked who they are and what time it is.
+	peersEvery = 3 * time.Second
+	// sharedEvery is how often the shared identity is looked at, should word of a change
+	// have been lost.
+	sharedEvery = 30 * time.Second
+)
+
+// tendCluster looks who leads, what the others changed, and how they are, until ctx is
+// done. led is told when this node begins to lead.
+func (a *Appliance) tendCluster(ctx context.Context, led chan<- struct{}) {
+	var tending sync.WaitGroup
+	defer tending.Wait()
+	tending.Go(func() { a.tendLead(ctx, led) })
+	tending.Go(func() { a.tendPeers(ctx) })
+	tending.Go(func() { a.tendShared(ctx) })
+	tending.Go(func() {
+		a.cluster.routes.Run(ctx, a.certsEvery(),
+			func() { a.log.Info("certificates of the routes changed") },
+			func(err error) {
+				a.log.Error("certificates of the routes not brought up to date, the old ones are used on", keyErr, err, keyFix, diag.Hint(err))
+			})
+	})
+}
+
+// tendLead wakes whoever applies when there is another leader, or one at last.
+func (a *Appliance) tendLead(ctx context.Context, led chan<- struct{}) {
+	before := ""
+	every(ctx, leadEvery, func() {
+		now := a.leader()
+		if now != "" && now != before {
+			a.log.Info("the cluster has a leader, which applies its file", keyNode, now)
+			signalOnce(led)
+		}
+		before = now
+	})
+}
+
+// every calls f now and then, until ctx is done.
+func every(ctx context.Context, pause time.Duration, f func()) {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		f()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// signalOnce puts something into a channel of one that is empty.
+func signalOnce(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// tendShared takes what other nodes change of the identity, as soon as it hears of it.
+func (a *Appliance) tendShared(ctx context.Context) {
+	stop := func() {}
+	defer func() { stop() }()
+	watched := false
+	for {
+		if !watched {
+			if s, err := a.cluster.shared.Watch(func() { signalOnce(a.cluster.news) }); err == nil {
+				stop, watched = s, true
+			}
+		}
+		err := a.catchUp(ctx)
+		if errors.Is(err, errNoLeader) {
+			err = nil // which others say
+		}
+		if a.news("shared identity", err) && ctx.Err() == nil {
+			a.log.Warn("who may connect is not known from the cluster, the last that was known counts", keyErr, err, keyFix, diag.Hint(err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.cluster.news:
+		case <-time.After(sharedEvery):
+		}
+	}
+}
+
+// tendPeers asks the other nodes who they are.
+func (a *Appliance) tendPeers(ctx context.Context) {
+	c := a.cluster
+	self := -1
+	every(ctx, peersEvery, func() {
+		if self < 0 {
+			self, _ = selfAmong(ctx, c.config) // the name may be known later; all are asked until then
+			c.mu.Lock()
+			c.self = self
+			c.mu.Unlock()
+		}
+		operator, err := a.identity.Operator()
+		if err != nil {
+			return
+		}
+		for i, p := range c.config.Peers {
+			if i == self || ctx.Err() != nil {
+				continue
+			}
+			begun := time.Now()
+			answer, err := join.Ask(ctx, joinAddress(p), c.secret, join.Request{
+				Cluster: c.config.Name, Node: a.dir.NodeName(), Version: a.opts.Version, Peers: c.config.Peers, Operator: operator, Time: begun,
+			})
+			now := time.Now()
+			next := peer{answer: answer, asked: now, err: err}
+			if err == nil {
+				next.ahead = answer.Time.Sub(begun.Add(now.Sub(begun) / 2))
+			}
+			switch {
+			case err != nil || answer.Refused == "":
+			case answer.Wait:
+				next.err = fmt.Errorf("node %s joins: %s", answer.Node, answer.Refused)
+			default:
+				next.err = diag.Fail(diag.CodeClusterJoin, fmt.Errorf("node %s has nothing to do with this one: %s", answer.Node, answer.Refused),
+					"the block `cluster:` and the secret have to be the same on every node, and each node has to have joined the same cluster")
+			}
+			if a.news("peer "+p, next.err) && ctx.Err() == nil {
+				a.log.Warn("another node does not answer as it should", keyAddress, p, keyErr, next.err, keyFix, diag.Hint(next.err))
+			}
+			c.mu.Lock()
+			c.peers[p] = next
+			c.mu.Unlock()
+		}
+	})
+}
