@@ -19,12 +19,13 @@ const clockApart = 5 * time.Second
 
 // clusterStatus is what this node knows of the others; nil on a single node.
 func (a *Appliance) clusterStatus() *admin.Cluster {
-	c := a.cluster
+	c := a.others()
 	if c == nil {
 		return nil
 	}
 	out := &admin.Cluster{Name: c.config.Name, Size: len(c.config.Peers), Quorum: len(c.config.Peers)/2 + 1}
-	state, err := a.engine.Cluster()
+	out.Growth = a.growthStatus()
+	state, err := a.clusterState()
 	if err == nil {
 		out.Leader = state.Leader
 	}

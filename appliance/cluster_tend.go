@@ -29,8 +29,10 @@ func (a *Appliance) tendCluster(ctx context.Context, led chan<- struct{}) {
 	var tending sync.WaitGroup
 	defer tending.Wait()
 	tending.Go(func() { a.tendLead(ctx, led) })
-	tending.Go(func() { a.tendPeers(ctx) })
-	tending.Go(func() { a.tendShared(ctx) })
+	tending.Go(func() { a.tendPeers(ctx, a.cluster) })
+	if a.cluster.shared != nil {
+		tending.Go(func() { a.tendShared(ctx) })
+	}
 	tending.Go(func() {
 		a.cluster.routes.Run(ctx, a.certsEvery(),
 			func() { a.log.Info("certificates of the routes changed") },
@@ -103,8 +105,7 @@ func (a *Appliance) tendShared(ctx context.Context) {
 }
 
 // tendPeers asks the other nodes who they are.
-func (a *Appliance) tendPeers(ctx context.Context) {
-	c := a.cluster
+func (a *Appliance) tendPeers(ctx context.Context, c *cluster) {
 	self := -1
 	every(ctx, peersEvery, func() {
 		if self < 0 {

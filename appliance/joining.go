@@ -218,6 +218,11 @@ func (j *joining) take(a join.Answer) error {
 			return err
 		}
 	}
+	if a.Grows != "" {
+		if err := datadir.WriteFile(j.dir.GrowsFile(), []byte(a.Grows), 0o600); err != nil {
+			return err
+		}
+	}
 	f := identity.File{Path: j.dir.IdentityFile(), Write: datadir.WriteFile, Now: time.Now}
 	if err := identity.Restore(f, a.Identity, nil, false); err != nil {
 		return err

@@ -19,6 +19,8 @@ type Cluster struct {
 	Size   int      `json:"size"`
 	Quorum int      `json:"quorum"`
 	Nodes  []Member `json:"nodes"` // in the order of cluster.peers
+	// Growth is there while a node that had messages before brings them.
+	Growth *Growth `json:"growth,omitempty"`
 }
 
 // Member is a node of the cluster.

@@ -97,6 +97,7 @@ const (
 	CodeClusterPeer   Code = "HF2402"
 	CodeClusterJoin   Code = "HF2403"
 	CodeClusterStore  Code = "HF2404"
+	CodeClusterGrow   Code = "HF2410"
 )
 
 // HF30xx: the commands.

@@ -60,6 +60,11 @@ type Answer struct {
 	// Wants identifies what the file of the node that answers asks for: nodes whose files
 	// ask for the same have the same.
 	Wants string `json:"wants,omitempty"`
+	// Grows is the name of the node that brings its messages into the cluster, which nobody
+	// may use before it has; empty when there is none.
+	Grows string `json:"grows,omitempty"`
+	// Free is how many bytes are free on the volume of the node that answers.
+	Free uint64 `json:"free,omitempty"`
 	// Identity, Routes and Clients are secret: the keys of all accounts, the CA of the
 	// routes and, where there is one, that of the client listeners. They are there only
 	// for a node without an identity.
