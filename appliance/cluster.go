@@ -138,6 +138,9 @@ func (a *Appliance) introduce(r join.Request) join.Answer {
 	if vol, err := a.dir.Volume(); err == nil {
 		out.Free = vol.Free
 	}
+	if st, err := a.engine.Stats(); err == nil {
+		out.Stored = st.StoreUsed
+	}
 	if err := a.engine.Whole(); err != nil {
 		out.Lacks = err.Error()
 	}

@@ -41,7 +41,11 @@ func (a *Appliance) clusterStatus() *admin.Cluster {
 		if self {
 			said = peer{answer: join.Answer{Node: a.dir.NodeName(), Version: a.opts.Version, Lacks: lacks, Wants: wants}, asked: time.Now()}
 		}
-		out.Nodes = append(out.Nodes, member(p, self, said, state, wants))
+		m := member(p, self, said, state, wants)
+		if a.growth != nil && state.Members == nil && said.err == nil {
+			m.Problem, m.Fix = "", "" // there are no routes yet, and growth says what it waits for
+		}
+		out.Nodes = append(out.Nodes, m)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -97,7 +98,7 @@ func (a *Appliance) tendSpread(ctx context.Context, led chan<- struct{}) {
 		a.spreadOpen,
 		a.spreadCopied,
 	}
-	for _, step := range steps {
+	for i, step := range steps {
 		for {
 			err := step(ctx)
 			if ctx.Err() != nil {
@@ -106,7 +107,9 @@ func (a *Appliance) tendSpread(ctx context.Context, led chan<- struct{}) {
 			if err == nil {
 				break
 			}
-			s.say(func(g *admin.Growth) { g.Problem, g.Fix = err.Error(), diag.Hint(err) })
+			if !errors.Is(err, errCopying) {
+				s.say(func(g *admin.Growth) { g.Problem, g.Fix = err.Error(), diag.Hint(err) })
+			}
 			if a.news("spread", err) {
 				a.log.Info("the cluster does not have its copies yet", keyWhat, err.Error())
 			}
@@ -117,10 +120,12 @@ func (a *Appliance) tendSpread(ctx context.Context, led chan<- struct{}) {
 			}
 		}
 		s.say(func(g *admin.Growth) { g.Problem, g.Fix = "", "" })
+		a.step(fmt.Sprint("spread: ", i))
 	}
 	if err := a.forgetGrowth(); err != nil {
 		a.log.Warn("what was kept while the cluster took the messages in is not removed", keyErr, err, keyWhere, a.dir.KeptDir())
 	}
+	a.step("spread: forgotten")
 	s.say(func(g *admin.Growth) { g.Step = "" })
 	a.log.Info("every stream has its copies: the cluster has grown", keyCount, len(s.streams))
 }
@@ -200,23 +205,26 @@ func (a *Appliance) othersOpen() bool {
 func (a *Appliance) spreadCopied(ctx context.Context) error {
 	s := a.spread
 	var errs []error
-	done, bytes := 0, 0.0
+	done := 0
 	for _, st := range s.streams {
 		if err := a.js.Place(ctx, assignedOf(st), a.copiesOf(st)); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		c, err := a.js.Copies(ctx, st.Account, st.Stream)
+		copied, err := a.js.Copied(ctx, assignedOf(st), a.copiesOf(st))
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		bytes += float64(st.Bytes) * c.Part
-		if c.Current >= c.Wanted {
+		if copied {
 			done++
 		}
 	}
-	s.say(func(g *admin.Growth) { g.StreamsDone, g.BytesDone = done, int64(bytes) })
+	if own, err := a.engine.Stats(); err == nil {
+		s.say(func(g *admin.Growth) {
+			g.StreamsDone, g.Bytes, g.BytesDone = done, own.StoreUsed, min(a.leastStored(), own.StoreUsed)
+		})
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -224,6 +232,20 @@ func (a *Appliance) spreadCopied(ctx context.Context) error {
 		return errCopying
 	}
 	return nil
+}
+
+// leastStored is how many bytes of messages the other node has that has the fewest.
+func (a *Appliance) leastStored() int64 {
+	c := a.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	least := int64(math.MaxInt64)
+	for i, p := range c.config.Peers {
+		if i != c.self {
+			least = min(least, c.peers[p].answer.Stored)
+		}
+	}
+	return least
 }
 
 // errCopying is no fault.

@@ -97,7 +97,7 @@ const (
 	CodeClusterPeer   Code = "HF2402"
 	CodeClusterJoin   Code = "HF2403"
 	CodeClusterStore  Code = "HF2404"
-	CodeClusterGrow   Code = "HF2410"
+	CodeClusterGrow   Code = "HF2405"
 )
 
 // HF30xx: the commands.

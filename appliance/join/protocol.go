@@ -65,6 +65,8 @@ type Answer struct {
 	Grows string `json:"grows,omitempty"`
 	// Free is how many bytes are free on the volume of the node that answers.
 	Free uint64 `json:"free,omitempty"`
+	// Stored is how many bytes of messages it has.
+	Stored int64 `json:"stored,omitempty"`
 	// Identity, Routes and Clients are secret: the keys of all accounts, the CA of the
 	// routes and, where there is one, that of the client listeners. They are there only
 	// for a node without an identity.

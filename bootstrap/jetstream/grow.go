@@ -38,7 +38,6 @@ func (c *Client) Assign(ctx context.Context, s Assigned, tag string) error {
 	o := s.object()
 	config := maps.Clone(s.Config)
 	config["num_replicas"] = 1
-	delete(config, "sealed") // no stream is made with it; Place brings it back
 	config["placement"] = map[string]any{"tags": []string{tag}}
 	var have struct {
 		State struct {
@@ -49,20 +48,32 @@ func (c *Client) Assign(ctx context.Context, s Assigned, tag string) error {
 	err := c.request(ctx, o.account, o.subject("INFO"), struct{}{}, &have)
 	switch {
 	case code(err) == codeStreamNotFound:
-		err = c.request(ctx, o.account, o.subject("CREATE"), config, &answer)
+		err = c.create(ctx, o, config)
 	case err != nil:
 	case have.State.LastSeq > 0:
 		return fmt.Errorf("assign %s: the cluster has one of that name, with messages", o)
 	case c.request(ctx, o.account, o.subject("UPDATE"), config, &answer) != nil:
 		// It changed in the meantime in a way that an update does not take.
 		if err = c.request(ctx, o.account, o.subject("DELETE"), struct{}{}, &answer); err == nil {
-			err = c.request(ctx, o.account, o.subject("CREATE"), config, &answer)
+			err = c.create(ctx, o, config)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("assign %s: %w", o, err)
 	}
 	return c.assignConsumers(ctx, s)
+}
+
+// create makes a stream with a configuration that another one has come to. None is made
+// sealed, and the store's would not open as one that is not.
+func (c *Client) create(ctx context.Context, o object, config map[string]any) error {
+	first := maps.Clone(config)
+	delete(first, "sealed")
+	err := c.request(ctx, o.account, o.subject("CREATE"), first, &struct{}{})
+	if err == nil && config["sealed"] == true {
+		err = c.request(ctx, o.account, o.subject("UPDATE"), config, &struct{}{})
+	}
+	return err
 }
 
 func (c *Client) assignConsumers(ctx context.Context, s Assigned) error {
@@ -155,9 +166,6 @@ func (c *Client) Place(ctx context.Context, s Assigned, copies int) error {
 	} else {
 		delete(want, "placement")
 	}
-	if s.Config["sealed"] == true {
-		want["sealed"] = true
-	}
 	if copies > 0 {
 		want["num_replicas"] = json.Number(fmt.Sprint(copies))
 	}
@@ -179,51 +187,46 @@ func (c *Client) StepDown(ctx context.Context, system string) error {
 	return nil
 }
 
-// Copies is how far the copies of a stream are.
-type Copies struct {
-	Leader string
-	// Wanted is how many copies there should be, and Current how many have everything.
-	Wanted, Current int
-	Bytes           uint64
-	// Part is how much of the messages the slowest of the copies has, from 0 to 1.
-	Part float64
-}
-
-// Copies asks the leader of a stream about its copies.
-func (c *Client) Copies(ctx context.Context, account, stream string) (Copies, error) {
-	o := object{account: account, stream: stream}
-	var info struct {
-		Config struct {
-			Replicas int `json:"num_replicas"`
-		} `json:"config"`
-		State struct {
-			Messages uint64 `json:"messages"`
-			Bytes    uint64 `json:"bytes"`
-		} `json:"state"`
-		Cluster struct {
-			Leader   string `json:"leader"`
-			Replicas []struct {
-				Current bool          `json:"current"`
-				Offline bool          `json:"offline"`
-				Lag     uint64        `json:"lag"`
-				Active  time.Duration `json:"active"`
-			} `json:"replicas"`
-		} `json:"cluster"`
+// Copied reports whether a stream and its consumers have all of their copies, and each
+// copy everything. wanted is how many copies the stream is to have.
+func (c *Client) Copied(ctx context.Context, s Assigned, wanted int) (bool, error) {
+	objects := []object{s.object()}
+	for name := range s.Consumers {
+		objects = append(objects, s.consumer(name))
 	}
-	if err := c.request(ctx, o.account, o.subject("INFO"), struct{}{}, &info); err != nil {
-		return Copies{}, fmt.Errorf("ask for the copies of %s: %w", o, err)
-	}
-	out := Copies{Leader: info.Cluster.Leader, Wanted: info.Config.Replicas, Bytes: info.State.Bytes}
-	if out.Leader != "" {
-		out.Current = 1
-	}
-	for _, r := range info.Cluster.Replicas {
-		if r.Current && !r.Offline {
-			out.Current++
+	for _, o := range objects {
+		var info struct {
+			Config struct {
+				Replicas int `json:"num_replicas"`
+			} `json:"config"`
+			Cluster struct {
+				Leader   string `json:"leader"`
+				Replicas []struct {
+					Current bool `json:"current"`
+					Offline bool `json:"offline"`
+				} `json:"replicas"`
+			} `json:"cluster"`
+		}
+		err := c.request(ctx, o.account, o.subject("INFO"), struct{}{}, &info)
+		if code(err) == codeConsumerNotFound {
+			continue // one that nobody used any more
+		}
+		if err != nil {
+			return false, fmt.Errorf("ask for the copies of %s: %w", o, err)
+		}
+		current := 0
+		for _, r := range info.Cluster.Replicas {
+			if r.Current && !r.Offline {
+				current++
+			}
+		}
+		want := wanted
+		if o.consumer != "" && info.Config.Replicas > 0 {
+			want = info.Config.Replicas
+		}
+		if info.Cluster.Leader == "" || current+1 < want {
+			return false, nil
 		}
 	}
-	if out.Part = 1; out.Wanted > 1 {
-		out.Part = float64(out.Current-1) / float64(out.Wanted-1)
-	}
-	return out, nil
+	return true, nil
 }

@@ -28,7 +28,8 @@ func newClusterCmd(std stdio, g *globals) *cobra.Command {
 }
 
 func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
-	return &cobra.Command{
+	var wait bool
+	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the nodes of the cluster, as this one sees them [read-only]",
 		Long: "Show the nodes of the cluster, as this one sees them: who leads, who is connected and\n" +
@@ -36,6 +37,15 @@ func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
 			"has a problem, 1 when the node here does not answer or is a single one.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if wait {
+				var w clusterWait
+				p := newProgress(std.err, isTerminal(std.err), w.text)
+				err := w.until(c.Context(), g.status)
+				p.stop()
+				if err != nil {
+					return err
+				}
+			}
 			s, err := g.status(c.Context())
 			if err != nil {
 				return err
@@ -49,12 +59,14 @@ func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
 			} else {
 				printCluster(std.out, *s.Cluster)
 			}
-			if s.Cluster.Leader == "" || troubled(*s.Cluster) {
+			if s.Cluster.Leader == "" || s.Cluster.Growth != nil || troubled(*s.Cluster) {
 				return exitError(exitNotReady)
 			}
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until there is a leader, every node has everything and nothing is copied any more; shows how far it is")
+	return cmd
 }
 
 // clusterText is how the cluster is in a few words.
@@ -89,6 +101,15 @@ func printCluster(w io.Writer, c admin.Cluster) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Address, cmp.Or(m.Name, "?"), routeText(m), currentText(m, c.Leader), cmp.Or(m.Version, "?"), fileText(m))
 	}
 	t.Flush()
+	if c.Growth != nil {
+		fmt.Fprintf(w, "\n%s\n", growthText(*c.Growth))
+		if c.Growth.Problem != "" {
+			fmt.Fprintf(w, "    %s\n", c.Growth.Problem)
+		}
+		if c.Growth.Fix != "" {
+			fmt.Fprintf(w, "    fix: %s\n", c.Growth.Fix)
+		}
+	}
 	for _, m := range c.Nodes {
 		if m.Problem == "" {
 			continue

@@ -202,6 +202,16 @@ func (f earlier) check(t *testing.T, n *node, acked map[uint64]string) {
 		delete(want, gone)
 	}
 	maps.Copy(want, acked)
+	eventually(t, 2*patience, func() error { // a mirror finds its source again after some seconds
+		s, err := js.Stream(ctx, "COPY")
+		if err != nil {
+			return err
+		}
+		if got := s.CachedInfo().State.LastSeq; got < orders.CachedInfo().State.LastSeq {
+			return fmt.Errorf("got %d in the mirror, want %d", got, orders.CachedInfo().State.LastSeq)
+		}
+		return nil
+	})
 	for _, stream := range []string{"ORDERS", "COPY"} {
 		s, err := js.Stream(ctx, stream)
 		if err != nil {
@@ -264,6 +274,63 @@ func grown(t *testing.T, nodes []*node) {
 		}
 		return nil
 	})
+}
+
+// TestProcessGrowthIsCarriedOnAfterAKill kills the node with the messages after each step
+// of the way, while somebody publishes.
+func TestProcessGrowthIsCarriedOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	g := newGrowing(t)
+	before := g.fillSingle(t)
+	g.nodes[0].stop()
+	g.nodes[0].configure(g.with)
+	p := startGrower(t, g.url, g.nodes[0].credsFile("admin"))
+	g.nodes[1].launch()
+	g.nodes[2].launch()
+	entered := func() bool {
+		found, err := filepath.Glob(filepath.Join(g.nodes[0].data, "jetstream", "*", "_js_", "_meta_"))
+		return err == nil && len(found) > 0
+	}
+	kills, inside := 0, false
+	for last := 1; ; last++ {
+		if !inside && entered() {
+			inside, last = true, 1
+		}
+		g.nodes[0].env = []string{fmt.Sprintf("%s=%d", killAfterStep, last)}
+		g.nodes[0].launch()
+		if g.killedOrGrown(t) {
+			break
+		}
+		kills++
+	}
+	p.end()
+	t.Logf("%d kills, %d acknowledged", kills, len(p.acked))
+	if kills < 12 || len(p.acked) == 0 {
+		t.Errorf("got %d kills and %d acknowledgements, want some of each", kills, len(p.acked))
+	}
+	waitAllReady(t, g.nodes...)
+	for _, n := range g.nodes {
+		before.check(t, n, p.acked)
+	}
+}
+
+// killedOrGrown waits until the first node has ended, or the cluster has its copies.
+func (g growing) killedOrGrown(t *testing.T) (done bool) {
+	t.Helper()
+	eventually(t, 4*patience, func() error {
+		select {
+		case <-g.nodes[0].exited:
+			return nil
+		default:
+		}
+		s, err := g.nodes[0].status()
+		if err == nil && s.Ready && s.Cluster != nil && s.Cluster.Growth == nil {
+			done = true
+			return nil
+		}
+		return errors.New("not yet")
+	})
+	return done
 }
 
 // TestProcessSingleNodeGrowsIntoACluster takes a node with messages into a cluster of
