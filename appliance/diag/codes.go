@@ -97,6 +97,11 @@ const (
 	CodeClusterPeer   Code = "HF2402"
 	CodeClusterJoin   Code = "HF2403"
 	CodeClusterStore  Code = "HF2404"
+
+	CodeClusterToken        Code = "HF2410"
+	CodeClusterTokenRefused Code = "HF2411"
+	CodeClusterStranger     Code = "HF2412"
+	CodeClusterOwn          Code = "HF2413"
 )
 
 // HF30xx: the commands.
