@@ -33,6 +33,7 @@ type cluster struct {
 	routes   *certs.Store
 	listener net.Listener // of keeper
 	keeper   *join.Keeper
+	invites  *invites
 	shared   *jetstream.Shared
 	news     chan struct{} // the shared identity changed
 
@@ -69,6 +70,7 @@ func (a *Appliance) openCluster() error {
 		}
 	}
 	a.cluster = &cluster{config: c, secret: []byte(secret), self: -1, peers: map[string]peer{}, news: make(chan struct{}, 1)}
+	a.cluster.invites = newInvites(a.config, a.dir, a.cluster.secret, a.log, a.cluster.taken)
 	a.cluster.routes, err = certs.OpenAuto(certs.Options{
 		Dir: a.dir.RoutesDir(), Write: datadir.WriteFile, Now: time.Now, Names: names, NodeName: a.dir.NodeName(), BothEnds: true,
 	})
@@ -85,7 +87,7 @@ func (a *Appliance) serveCluster() error {
 		return nil
 	}
 	var err error
-	a.cluster.keeper, err = join.Serve(a.cluster.listener, a.cluster.secret, a.introduce, a.log)
+	a.cluster.keeper, err = join.Serve(a.cluster.listener, a.cluster.secret, a.introduce, a.cluster.invites, a.log)
 	return err
 }
 

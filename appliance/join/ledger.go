@@ -99,8 +99,8 @@ func (l *Ledger) Add(t Token) error {
 	return l.save(append(entries, entry{Key: key, For: t.For, Made: now, Expires: t.Expires}))
 }
 
-// refusal says what is wrong with a token.
-type refusal struct {
+// Refusal says what is wrong with a token.
+type Refusal struct {
 	Reason Reason
 	What   string
 }
@@ -108,7 +108,7 @@ type refusal struct {
 // Use binds a token to the machine that shows it. It is on the disk before Use returns:
 // whoever is given something after that is the only one. The same machine may come
 // again, for it may have been killed with the answer unread.
-func (l *Ledger) Use(c Claim) (forPeer string, refused *refusal, err error) {
+func (l *Ledger) Use(c Claim) (forPeer string, refused *Refusal, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	entries, err := l.read()
@@ -117,14 +117,14 @@ func (l *Ledger) Use(c Claim) (forPeer string, refused *refusal, err error) {
 	}
 	i := slices.IndexFunc(entries, func(e entry) bool { return bytes.Equal(e.Key, c.Token) })
 	if i < 0 {
-		return "", &refusal{ReasonUnknown, "this node knows no such token"}, nil
+		return "", &Refusal{ReasonUnknown, "this node knows no such token"}, nil
 	}
 	e := &entries[i]
 	switch now := l.Now(); {
 	case e.Machine != nil && !bytes.Equal(e.Machine, c.Machine):
-		return "", &refusal{ReasonUsed, fmt.Sprintf("the token was used at %s, by %s", e.Used.Format(time.RFC3339), e.who())}, nil
+		return "", &Refusal{ReasonUsed, fmt.Sprintf("the token was used at %s, by %s", e.Used.Format(time.RFC3339), e.who())}, nil
 	case !now.Before(e.Expires):
-		return "", &refusal{ReasonExpired, "the token expired at " + e.Expires.Format(time.RFC3339)}, nil
+		return "", &Refusal{ReasonExpired, "the token expired at " + e.Expires.Format(time.RFC3339)}, nil
 	case e.Machine != nil:
 		return e.For, nil, nil
 	default:
