@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -202,6 +203,37 @@ func TestJoinByTokenLeavesWhatIsSomebodysAlone(t *testing.T) {
 				t.Errorf("got %v and %q, want the file as it was", err, got)
 			}
 		})
+	}
+}
+
+// TestJoinByTokenWritesWhatTheServiceCanRead runs as root, which writes for the group that
+// the file has, as a package makes it.
+func TestJoinByTokenWritesWhatTheServiceCanRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it gives files to a group")
+	}
+	const group = 12345
+	node, second := waitingNode(t)
+	m := freshMachine(t, string(config.Starter()))
+	if err := errors.Join(os.Chmod(m.File, 0o640), os.Chown(m.File, 0, group)); err != nil {
+		t.Fatal(err)
+	}
+	m.Token = invite(t, node, second)
+	a, err := m.Ask(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Write(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{m.File, filepath.Join(filepath.Dir(m.File), clusterSecretName)} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o640 || st.Uid != 0 || st.Gid != group {
+			t.Errorf("%s: got mode %04o of %d:%d, want 0640 of 0:%d", name, info.Mode().Perm(), st.Uid, st.Gid, group)
+		}
 	}
 }
 

@@ -241,9 +241,9 @@ func TestAProofIsOfBothKeys(t *testing.T) {
 	mine, bound := machine(t), machine(t)
 	for name, forge := range map[string]func(c *claim, text []byte){
 		"no token":      func(c *claim, text []byte) { c.TokenProof = ed25519.Sign(mine, text) },
-		"other machine": func(c *claim, text []byte) { c.Machine = bound.Public().(ed25519.PublicKey) },
-		"other name":    func(c *claim, text []byte) { c.Node = "n9" },
-		"no keys":       func(c *claim, text []byte) { c.Token, c.Machine = nil, nil },
+		"other machine": func(c *claim, _ []byte) { c.Machine = bound.Public().(ed25519.PublicKey) },
+		"other name":    func(c *claim, _ []byte) { c.Node = "n9" },
+		"no keys":       func(c *claim, _ []byte) { c.Token, c.Machine = nil, nil },
 	} {
 		c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{tokenProtocol}}) //nolint:gosec // the attacker
 		if err != nil {

@@ -116,8 +116,11 @@ func TestProcessNodesJoinByToken(t *testing.T) {
 			return err
 		}
 		m, err := s.GetMsg(t.Context(), 1)
-		if err != nil || string(m.Data) != "from the third" {
-			return fmt.Errorf("got %v and %v, want the message", m, err)
+		if err != nil {
+			return err
+		}
+		if got := string(m.Data); got != "from the third" {
+			return fmt.Errorf("got %q, want the message", got)
 		}
 		return nil
 	})
