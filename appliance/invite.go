@@ -150,21 +150,20 @@ func (i *invites) Certificate() (tls.Certificate, error) {
 
 // Grant gives a machine with a token the secret of the cluster and what stands in its
 // file. The token is bound to the machine first, for good.
-func (i *invites) Grant(c join.Claim) join.Grant {
+func (i *invites) Grant(c join.Claim) (join.Grant, error) {
 	out := join.Grant{Node: i.dir.NodeName()}
 	forPeer, refused, err := i.ledger.Use(c)
 	switch {
 	case err != nil:
-		i.log.Error("token of a machine not looked up", keyErr, err, keyFix, diag.Hint(err))
 		out.Reason, out.Refused = join.ReasonOther, "it can't look up its tokens; its log says why"
-		return out
+		return out, err
 	case refused != nil:
 		out.Reason, out.Refused = refused.Reason, refused.What
-		return out
+		return out, nil
 	}
 	if name := i.nameTaken(c.Node, forPeer); name != "" {
 		out.Reason, out.Refused = join.ReasonOther, fmt.Sprintf("there is a node %q in the cluster already; each needs a name and a data directory of its own", name)
-		return out
+		return out, nil
 	}
 	k := i.cluster
 	out.Cluster, out.Peers, out.Listen, out.For, out.Secret = k.Name, k.Peers, string(k.Listen), forPeer, i.secret
@@ -177,8 +176,8 @@ func (i *invites) Grant(c join.Claim) join.Grant {
 			out.File = text
 		}
 	}
-	i.log.Warn("token used: the secret of the cluster was handed to a machine that joins", keyNode, c.Node, keyVersion, c.Version, keyWhere, cmp.Or(forPeer, "any of cluster.peers"))
-	return out
+	i.log.Warn("token used: the secret of the cluster was handed to a machine that joins", keyAddress, c.From, keyNode, c.Node, keyVersion, c.Version, keyWhere, cmp.Or(forPeer, "any of cluster.peers"))
+	return out, nil
 }
 
 // nameTaken is the name of a machine, when a node has it that the machine is not to

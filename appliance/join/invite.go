@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
 const (
@@ -44,6 +46,7 @@ type Claim struct {
 	Machine ed25519.PublicKey
 	Node    string // its name, which may be empty
 	Version string // of Holdfast
+	From    string // its address
 }
 
 // Grant is what a machine with a token gets.
@@ -77,7 +80,8 @@ type Inviter interface {
 	// Certificate is one of the CA whose fingerprint is in the tokens, with that of the CA
 	// behind it.
 	Certificate() (tls.Certificate, error)
-	Grant(Claim) Grant
+	// Grant also returns why it could not look, which is not for the machine to know.
+	Grant(Claim) (Grant, error)
 }
 
 // claim is a Claim as it is sent, with its proofs.
@@ -141,18 +145,31 @@ func (k *Keeper) redeem(c *tls.Conn) error {
 	}
 	from := c.RemoteAddr()
 	g := Grant{Reason: ReasonUnknown, Refused: "the machine could not prove that it has the token"}
+	var fault error
 	if err := said.check(c.ConnectionState()); err == nil {
-		g = k.inviter.Grant(Claim{Token: said.Token, Machine: said.Machine, Node: said.Node, Version: said.Version})
+		g, fault = k.inviter.Grant(Claim{Token: said.Token, Machine: said.Machine, Node: said.Node, Version: said.Version, From: host(from)})
 	} else if !errors.Is(err, errProof) {
 		return err
 	}
-	if g.Refused != "" {
-		k.refused.tell(k.log, from, g.Refused)
+	switch {
+	case fault != nil:
+		k.refused.tell(k.log, from, fault.Error(), diag.Hint(fault))
+	case g.Refused != "":
+		k.refused.tell(k.log, from, g.Refused, "nothing, if nobody tried to join; else make another token with `holdfast cluster invite`")
 	}
 	if err := send(c, g); err != nil {
 		return err
 	}
 	return c.Close()
+}
+
+// host is an address without its port.
+func host(a net.Addr) string {
+	h, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return h
 }
 
 // refusedTokens tells of refused tokens, and not of each: somebody may try many.
@@ -162,14 +179,13 @@ type refusedTokens struct {
 	since int
 }
 
-func (r *refusedTokens) tell(log *slog.Logger, from net.Addr, why string) {
+func (r *refusedTokens) tell(log *slog.Logger, from net.Addr, why, fix string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.told.IsZero() && time.Since(r.told) < toldEvery {
 		r.since++
 		return
 	}
-	log.Warn("a machine with a token was turned away", "address", from.String(), "reason", why, "count", r.since+1,
-		"fix", "nothing, if nobody tried to join; else make another token with `holdfast cluster invite`")
+	log.Warn("a machine with a token was turned away", "address", from.String(), "reason", why, "count", r.since+1, "fix", fix)
 	r.told, r.since = time.Now(), 0
 }

@@ -41,10 +41,11 @@ type entry struct {
 	For     string            `json:"for,omitempty"`
 	Made    time.Time         `json:"made"`
 	Expires time.Time         `json:"expires"`
-	// Machine is the key of the machine that the token is used by, and Node what it is
-	// called: it may ask again until the token expires, and nobody else may.
+	// Machine is the key of the machine that the token is used by: it may ask again until
+	// the token expires, and nobody else may. Node and From are its name and its address.
 	Machine ed25519.PublicKey `json:"machine,omitempty"`
 	Node    string            `json:"node,omitempty"`
+	From    string            `json:"from,omitempty"`
 	Used    *time.Time        `json:"used,omitempty"`
 }
 
@@ -128,7 +129,7 @@ func (l *Ledger) Use(c Claim) (forPeer string, refused *Refusal, err error) {
 	case e.Machine != nil:
 		return e.For, nil, nil
 	default:
-		e.Machine, e.Node, e.Used = c.Machine, c.Node, &now
+		e.Machine, e.Node, e.From, e.Used = c.Machine, c.Node, c.From, &now
 	}
 	if err := l.save(entries); err != nil {
 		return "", nil, err
@@ -138,7 +139,7 @@ func (l *Ledger) Use(c Claim) (forPeer string, refused *Refusal, err error) {
 
 func (e *entry) who() string {
 	if e.Node == "" {
-		return "another machine"
+		return "the machine at " + e.From
 	}
-	return "node " + e.Node
+	return fmt.Sprintf("node %q at %s", e.Node, e.From) // it chose its name itself
 }

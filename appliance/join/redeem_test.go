@@ -56,15 +56,15 @@ func fingerprint(c tls.Certificate) [sha256.Size]byte { return sha256.Sum256(c.C
 
 func (i *inviter) Certificate() (tls.Certificate, error) { return i.cert, nil }
 
-func (i *inviter) Grant(c Claim) Grant {
+func (i *inviter) Grant(c Claim) (Grant, error) {
 	forPeer, refused, err := i.ledger.Use(c)
 	switch {
 	case err != nil:
-		return Grant{Node: "n1", Reason: ReasonOther, Refused: err.Error()}
+		return Grant{Node: "n1", Reason: ReasonOther, Refused: "it can't look"}, err
 	case refused != nil:
-		return Grant{Node: "n1", Reason: refused.Reason, Refused: refused.What}
+		return Grant{Node: "n1", Reason: refused.Reason, Refused: refused.What}, nil
 	}
-	return Grant{Node: "n1", For: forPeer, Secret: []byte(secret)}
+	return Grant{Node: "n1", For: forPeer, Secret: []byte(secret)}, nil
 }
 
 // inviting serves tokens on the loopback.

@@ -144,6 +144,45 @@ func TestProcessNodesJoinByToken(t *testing.T) {
 	}
 }
 
+// TestProcessJoinThatIsKilledGoesOn kills join earlier and later, and runs it again with
+// the same token.
+func TestProcessJoinThatIsKilledGoesOn(t *testing.T) {
+	t.Parallel()
+	nodes := newCluster(t, shop)
+	peers := peersOf(t, nodes[0])
+	nodes[0].launch()
+	nodes[0].logged("waiting for the other nodes")
+	cut := 0
+	for round := range 10 {
+		token := nodes[0].invite("--for", peers[1]).Token
+		fresh := newNode(t, shop)
+		cmd := fresh.command("cluster", "join", "--config", "holdfast.yaml", "--yes")
+		cmd.Stdin = strings.NewReader(token)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// At what point that is depends on the machine; each is as good as another.
+		<-time.After(time.Duration(round) * 20 * time.Millisecond)
+		_ = cmd.Process.Kill()
+		if err := cmd.Wait(); err != nil {
+			cut++
+		}
+		if code, out := fresh.joinBy(token); code != exitOK {
+			t.Fatalf("round %d: got exit code %d and %q, want that it goes on", round, code, out)
+		}
+		if code, out := fresh.holdfast("check", "holdfast.yaml"); code != exitOK {
+			t.Errorf("round %d: got exit code %d and %q, want a configuration that is valid", round, code, out)
+		}
+		text, err := os.ReadFile(fresh.file())
+		if err != nil || strings.Count(string(text), "\ncluster:") != 1 {
+			t.Errorf("round %d: got %v and %q, want one block", round, err, text)
+		}
+	}
+	if cut == 0 {
+		t.Error("got every join to its end, want some killed")
+	}
+}
+
 // TestProcessTokensAreRefused kills the node that made them in between: what was used
 // stays so.
 func TestProcessTokensAreRefused(t *testing.T) {
