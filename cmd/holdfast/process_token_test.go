@@ -137,6 +137,31 @@ func TestProcessNodesJoinByToken(t *testing.T) {
 	if code, out := nodes[0].holdfast("cluster", "invite", "--config", "holdfast.yaml"); code != exitFailed || !strings.Contains(out, "all nodes of the cluster are there already") {
 		t.Errorf("got exit code %d and %q, want no token", code, out)
 	}
+
+	// A machine that lost everything takes its place again, with a token of a cluster that
+	// goes on meanwhile.
+	nodes[1].kill9()
+	if err := errors.Join(os.RemoveAll(nodes[1].data), os.Remove(filepath.Join(nodes[1].home, "cluster.secret"))); err != nil {
+		t.Fatal(err)
+	}
+	nodes[1].configure(strings.Replace(shop, "node: {", "node: {name: n2, ", 1))
+	var again string
+	eventually(t, patience, func() error {
+		code, out := nodes[2].holdfast("cluster", "invite", "--config", "holdfast.yaml", "--for", peers[1])
+		if code != exitOK {
+			return fmt.Errorf("got exit code %d and %q, want a token", code, out)
+		}
+		again, _, _ = strings.Cut(out, "\n")
+		return nil
+	})
+	if code, out := nodes[1].joinBy(again); code != exitOK {
+		t.Fatalf("got exit code %d and %q, want that it is set up", code, out)
+	}
+	nodes[1].launch()
+	waitAllReady(t, nodes...)
+	if info, err := nodes[1].jetStream().Stream(t.Context(), "ORDERS"); err != nil || info.CachedInfo().State.Msgs != 1 {
+		t.Errorf("got %v and %v, want the message", info, err)
+	}
 	for _, n := range nodes {
 		if text := n.log.String(); strings.Contains(text, sharedSecret) || strings.Contains(text, tokens[0]) || strings.Contains(text, tokens[1]) {
 			t.Error("a secret is in the log")
