@@ -3,10 +3,17 @@
 package appliance
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/join"
 )
 
@@ -58,4 +65,72 @@ func notes(g join.Grant, cfg *config.Config, whole bool) []string {
 		out = append(out, fmt.Sprintf("listen.advertise has the names of node %s: write this machine's", g.Node))
 	}
 	return out
+}
+
+// like is whom the files belong to: the service reads its configuration.
+func (t TokenJoin) like() string {
+	for _, path := range []string{t.File, strings.TrimSuffix(t.File, filepath.Ext(t.File)) + ".d"} {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return filepath.Dir(t.File)
+}
+
+// addSecret adds the file of the secret, unless it is there as it should be.
+func (a *Admission) addSecret(path string, g join.Grant) error {
+	data, err := os.ReadFile(path)
+	switch {
+	case err == nil && bytes.Equal(bytes.TrimRight(data, "\r\n"), g.Secret):
+		return nil
+	case err == nil:
+		return diag.Fail(diag.CodeClusterOwn, fmt.Errorf("%s is there already, with another secret", path),
+			"move it away and run this again: the token works from here until it expires")
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("look whether the secret is there: %w", err)
+	}
+	perm := fs.FileMode(0o600)
+	if ownedByService() {
+		perm = 0o640 // the service reads it as its group
+	}
+	a.Files = append(a.Files, FileChange{Path: path, What: "written: the secret of the cluster", data: append(bytes.Clone(g.Secret), '\n'), perm: perm})
+	return nil
+}
+
+// ownedByService reports whether files are written by root for the service.
+func ownedByService() bool { return os.Geteuid() == 0 }
+
+// write is the file with the block: that of the other node on a machine that has none or
+// the untouched starter (whole), else its own.
+func (t TokenJoin) write(g join.Grant, texts []config.Text, block []byte) (change FileChange, next []config.Text, whole bool) {
+	base, what, perm := []byte(nil), "written", fs.FileMode(0o640)
+	fresh := len(texts) == 0 || len(texts) == 1 && bytes.Equal(texts[0].Data, config.Starter())
+	if len(texts) > 0 {
+		what = "the block `cluster:` is added at its end"
+		base = texts[0].Data
+		if info, err := os.Stat(t.File); err == nil {
+			perm = info.Mode().Perm()
+		}
+	}
+	if whole = fresh && g.File != nil; whole {
+		base = g.File
+		if len(texts) > 0 {
+			what = "the starter in it is replaced"
+		}
+		what += ": the configuration of node " + g.Node
+	}
+	data := bytes.Clone(base)
+	if len(data) > 0 && !bytes.HasSuffix(data, []byte("\n")) {
+		data = append(data, '\n')
+	}
+	if len(data) > 0 {
+		data = append(data, '\n')
+	}
+	added := append([]byte("# By `holdfast cluster join`, from node "+g.Node+".\n"), block...)
+	data = append(data, added...)
+	next = []config.Text{{Name: t.File, Data: data}}
+	if len(texts) > 1 {
+		next = append(next, texts[1:]...)
+	}
+	return FileChange{Path: t.File, What: what, Text: string(added), data: data, perm: perm}, next, whole
 }
