@@ -311,7 +311,7 @@ func (a *Appliance) rememberKeys() {
 }
 
 func (a *Appliance) prepareServers() error {
-	a.adminServer = newServer(admin.Handler(a, a, a, a, a))
+	a.adminServer = newServer(admin.WithInvites(admin.Handler(a, a, a, a, a), a))
 	a.adminServer.ConnContext = admin.WithPeer
 	if a.httpListener == nil {
 		return nil

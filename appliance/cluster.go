@@ -33,6 +33,7 @@ type cluster struct {
 	routes   *certs.Store
 	listener net.Listener // of keeper
 	keeper   *join.Keeper
+	invites  *invites
 	shared   *jetstream.Shared
 	news     chan struct{} // the shared identity changed
 
@@ -91,6 +92,7 @@ func (a *Appliance) newCluster(c *config.Cluster) (*cluster, error) {
 		}
 	}
 	out := &cluster{config: c, secret: []byte(secret), self: -1, peers: map[string]peer{}, news: make(chan struct{}, 1)}
+	out.invites = newInvites(a.wholeConfig, a.dir, out.secret, a.log, out.taken)
 	out.routes, err = certs.OpenAuto(certs.Options{
 		Dir: a.dir.RoutesDir(), Write: datadir.WriteFile, Now: time.Now, Names: names, NodeName: a.dir.NodeName(), BothEnds: true,
 	})
@@ -117,7 +119,7 @@ func (a *Appliance) serveCluster() error {
 		return nil
 	}
 	var err error
-	c.keeper, err = join.Serve(c.listener, c.secret, a.introduce, a.log)
+	c.keeper, err = join.Serve(c.listener, c.secret, a.introduce, c.invites, a.log)
 	return err
 }
 

@@ -103,6 +103,14 @@ func withoutCluster(cfg *config.Config) *config.Config {
 	return &c
 }
 
+// wholeConfig is the configuration with the block cluster, of a node that grows, too.
+func (a *Appliance) wholeConfig() *config.Config {
+	if a.growth != nil {
+		return a.growth.latest.Load()
+	}
+	return a.config()
+}
+
 // clusterChanged reports whether the block cluster in the file is another one by now.
 func (g *growth) clusterChanged() bool {
 	return g != nil && !reflect.DeepEqual(g.config.Cluster, g.latest.Load().Cluster)

@@ -59,6 +59,7 @@ func Join(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	j := &joining{opts: o, dir: dir, secret: []byte(secret), started: time.Now(), waits: map[string]error{}}
+	j.invites = newInvites(func() *config.Config { return o.Config }, dir, j.secret, o.Log, func() map[string]string { return nil })
 	closeServers, err := j.serve()
 	if err != nil {
 		return err
@@ -72,6 +73,7 @@ type joining struct {
 	opts    Options
 	dir     *datadir.Dir
 	secret  []byte
+	invites *invites
 	started time.Time
 
 	mu    sync.Mutex
@@ -85,7 +87,7 @@ func (j *joining) serve() (closeAll func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newServer(admin.Waiting(j))
+	s := newServer(admin.WithInvites(admin.Waiting(j), j))
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = s.Serve(l) }) // ends with Close, below
 	closeAdmin := func() error {
@@ -97,7 +99,7 @@ func (j *joining) serve() (closeAll func() error, err error) {
 	if err != nil {
 		return nil, errors.Join(err, closeAdmin())
 	}
-	k, err := join.Serve(port, j.secret, j.introduce, j.opts.Log)
+	k, err := join.Serve(port, j.secret, j.introduce, j.invites, j.opts.Log)
 	if err != nil {
 		return nil, errors.Join(err, port.Close(), closeAdmin())
 	}

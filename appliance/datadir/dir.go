@@ -25,6 +25,7 @@ const (
 	resolverName = "resolver"
 	tlsName      = "tls"
 	routesName   = "routes"
+	invitesName  = "invites.json"
 	// growsName is on a node of a cluster that nobody may use yet; see docs/adr/0015.
 	growsName = "GROWS"
 	// growingName and keptName are for a store that is taken into a cluster.
@@ -290,6 +291,9 @@ func (d *Dir) TLSDir() string { return filepath.Join(d.path, tlsName) }
 // RoutesDir returns the directory of the CA that the nodes of a cluster share, and of
 // the certificate for its routes. MakeRoutesDir creates it.
 func (d *Dir) RoutesDir() string { return filepath.Join(d.path, routesName) }
+
+// InvitesFile returns where a node of a cluster keeps what it knows of its tokens.
+func (d *Dir) InvitesFile() string { return filepath.Join(d.path, invitesName) }
 
 // Socket returns the path of the admin socket.
 func (d *Dir) Socket() string { return SocketPath(d.path) }

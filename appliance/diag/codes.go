@@ -98,6 +98,11 @@ const (
 	CodeClusterJoin   Code = "HF2403"
 	CodeClusterStore  Code = "HF2404"
 	CodeClusterGrow   Code = "HF2405"
+
+	CodeClusterToken        Code = "HF2410"
+	CodeClusterTokenRefused Code = "HF2411"
+	CodeClusterStranger     Code = "HF2412"
+	CodeClusterOwn          Code = "HF2413"
 )
 
 // HF30xx: the commands.

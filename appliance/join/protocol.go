@@ -126,13 +126,15 @@ func send(w io.Writer, v any) error {
 }
 
 // receive reads a message.
-func receive(r io.Reader, v any) error {
+func receive(r io.Reader, v any) error { return receiveAtMost(r, v, largest) }
+
+func receiveAtMost(r io.Reader, v any, most uint32) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return err
 	}
 	size := binary.BigEndian.Uint32(head[:])
-	if size > largest {
+	if size > most {
 		return fmt.Errorf("a message of %d bytes is too long", size)
 	}
 	data := make([]byte, size)

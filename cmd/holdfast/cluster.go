@@ -19,11 +19,11 @@ import (
 func newClusterCmd(std stdio, g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Look at the nodes that replicate to each other [read-only]",
+		Short: "Look at the nodes that replicate to each other, and join them [changes state]",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(newClusterStatusCmd(std, g))
+	cmd.AddCommand(newClusterStatusCmd(std, g), newClusterInviteCmd(std, g), newClusterJoinCmd(std, g))
 	return cmd
 }
 
