@@ -136,7 +136,7 @@ func (c *cluster) close() error {
 
 // introduce answers another node.
 func (a *Appliance) introduce(r join.Request) join.Answer {
-	out := join.Answer{Node: a.dir.NodeName(), Time: time.Now(), Version: a.opts.Version, Wants: newChange(a.config(), "").digest, Grows: a.grows()}
+	out := join.Answer{Node: a.dir.NodeName(), Time: time.Now(), Version: a.opts.Version, Wants: newChange(a.wholeConfig(), "").digest, Grows: a.grows()}
 	if vol, err := a.dir.Volume(); err == nil {
 		out.Free = vol.Free
 	}
