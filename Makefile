@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./appliance/ingest ./appliance/join ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process test-system test-power torture lint fmt golden cross packages tarballs bench bench-queue bench-recover bench-tune bench-peers clean
+.PHONY: help build run test test-unit test-race test-process test-system test-power test-cluster torture lint fmt golden cross packages tarballs bench bench-queue bench-recover bench-tune bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -24,7 +24,7 @@ build: ## build bin/holdfast, static and reproducible
 run: build ## run a node on the built-in starter, data in ./holdfast-data
 	@$(BIN) run
 
-test: lint cross test-unit test-race test-process test-system test-power ## everything that CI requires
+test: lint cross test-unit test-race test-process test-system test-power test-cluster ## everything that CI requires
 
 test-unit: ## unit, golden, command line and engine tests
 	$(TOOL) gotestsum --format pkgname -- -timeout 10m ./...
@@ -47,7 +47,11 @@ test-system: ## the packages in containers with a real systemd: install, upgrade
 test-power: build bin/torture ## 60 power cuts: strict loses nothing, weaker modes do
 	bin/torture -mode strict,strict-alone,encrypted,interval,stock -cuts 32,8,10,6,4 -holdfast $(BIN) -keep $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
 
-torture: build bin/torture ## 500 power cuts of each mode; takes hours
+test-cluster: build bin/torture ## three nodes: killed, cut off, without power, one after the other; nothing is lost
+	bin/torture cluster -mode strict,interval -rounds 1 -holdfast $(BIN) $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
+
+torture: build bin/torture ## 500 power cuts of each mode, 50 rounds of three nodes; takes hours
+	bin/torture cluster -mode strict,interval,stock-always -rounds 50,5,20 -holdfast $(BIN) -timeout 8h $(CLUSTER)
 	bin/torture -mode strict,strict-alone,encrypted,interval,stock,stock-always -cuts 500 -holdfast $(BIN) -keep -timeout 12h
 
 .PHONY: bin/torture

@@ -73,9 +73,12 @@ func (w *worker) take(ctx context.Context, m jetstream.Msg) {
 		_ = m.Nak() // or the connection is gone, and it comes again anyway
 	case roll < 40:
 		w.book.acknowledging(seq)
+		// Without an end of its own it waits for ever for what a node has swallowed.
+		ctx, cancel := context.WithTimeout(ctx, requestLimit)
 		if m.DoubleAck(ctx) == nil {
 			w.book.acknowledged(seq)
 		}
+		cancel()
 	default:
 		w.book.acknowledging(seq)
 		_ = m.Ack() // or the connection is gone, and it comes again

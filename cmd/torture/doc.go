@@ -6,5 +6,10 @@
 //
 // ledger.go keeps what clients know for sure, judge.go compares it with what a
 // node holds after a cut: both are pure. The node is seen from outside, as a
-// process, by stock clients. Image, mount and cut are in disk_linux.go.
+// process, by stock clients. Image, mount and cut are in package loopdisk.
+//
+// Its verb cluster does the same to three nodes in networks of their own, with what
+// happens to networks besides (cluster_*.go): `make test-cluster` calls it. Publishers,
+// workers and books are the same; three copies are judged instead of one, and also while
+// a node is cut off from the others.
 package main

@@ -34,6 +34,17 @@ const (
 	identity kind = "identity"
 	// unstarted: the node does not come back.
 	unstarted kind = "unstarted"
+
+	// Of three nodes:
+
+	// unequal: their copies are not the same.
+	unequal kind = "unequal"
+	// minority: acknowledged by a node that could not reach the others.
+	minority kind = "minority"
+	// unavailable: nothing is acknowledged though most nodes are up.
+	unavailable kind = "unavailable"
+	// partial: a node does not get back what it lacks.
+	partial kind = "partial"
 )
 
 // finding is one broken rule, at one message where it is about one.
@@ -62,6 +73,7 @@ type stored struct {
 
 // holding is a stream as it is read back before anything else happens to it.
 type holding struct {
+	first    uint64 // as one of three nodes counts
 	last     uint64
 	count    uint64 // as the stream counts
 	bytes    int64

@@ -38,7 +38,7 @@ type ledger struct {
 	group map[uint64]bool // sequences that went in a batch of group commit
 	top   uint64          // highest sequence in a PubAck or a delivery
 
-	// Since the last start:
+	// Since the last start; of three nodes, there is none:
 	base       uint64 // the stream's last sequence at the start
 	deliveries []delivery
 	after      map[uint64]bool // delivered
@@ -93,6 +93,45 @@ func (l *ledger) delivered(d delivery, id string, sum uint64) {
 	l.after[d.stream] = true
 	l.deliveries = append(l.deliveries, d)
 	l.top = max(l.top, d.stream)
+}
+
+// observed records a message that was read from one node's own copy.
+func (l *ledger) observed(seq uint64, id string, sum uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if want, ok := l.sent[id]; !ok || want != sum {
+		l.find(changed, seq, fmt.Sprintf("read as %s with another content", id))
+	}
+	for _, before := range []map[uint64]string{l.acked, l.seen} {
+		if have, ok := before[seq]; ok && have != id {
+			l.find(reused, seq, fmt.Sprintf("read as %s, was %s", id, have))
+		}
+	}
+	l.seen[seq] = id
+	l.top = max(l.top, seq)
+}
+
+// alone records a PubAck of a node that had nobody to agree with.
+func (l *ledger) alone(id string, seq uint64, node string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.find(minority, seq, fmt.Sprintf("%s was acknowledged by %s, which could not reach the others", id, node))
+}
+
+// highest is the highest sequence that anybody has seen.
+func (l *ledger) highest() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.top
+}
+
+// noted are the findings since it was asked last.
+func (l *ledger) noted() []finding {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.findings
+	l.findings = nil
+	return out
 }
 
 // acknowledging is called before a worker's acknowledgement leaves.

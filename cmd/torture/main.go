@@ -26,6 +26,9 @@ import (
 // insideVerb is this program in its own mount namespace.
 const insideVerb = "inside"
 
+// terminate asks a process to end in good order.
+const terminate = syscall.SIGTERM
+
 // goodbye is how long the inner program may take to end in good order.
 const goodbye = 30 * time.Second
 
@@ -57,20 +60,26 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = serveStock(args[1:])
 	case len(args) > 1 && args[0] == insideVerb:
 		err = inside(ctx, args[1], args[2:], stdout, stderr)
+	case len(args) > 0 && args[0] == clusterVerb:
+		err = clusterOutside(ctx, args[1:], stdout, stderr)
+	case len(args) > 1 && args[0] == clusterInsideVerb:
+		err = clusterInside(ctx, args[1], args[2:], stdout, stderr)
 	default:
 		var o options
-		if o, err = parse(args, stderr); errors.Is(err, flag.ErrHelp) {
-			return 0
-		} else if err != nil {
-			fmt.Fprintf(stderr, "torture: %v\n", err)
-			return 2
+		if o, err = parse(args, stderr); err != nil {
+			err = usageError{err}
+			break
 		}
 		err = outside(ctx, o, args, stdout, stderr)
 	}
+	_, usage := errors.AsType[usageError](err)
 	exit, inner := errors.AsType[*exec.ExitError](err)
 	switch {
-	case err == nil:
+	case err == nil || errors.Is(err, flag.ErrHelp):
 		return 0
+	case usage:
+		fmt.Fprintf(stderr, "torture: %v\n", err)
+		return 2
 	case inner && exit.ExitCode() == 1: // it has said why
 	default:
 		fmt.Fprintf(stderr, "torture: %v\n", err)
@@ -128,8 +137,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// outside owns the directory: it removes it however the program inside ends.
-func outside(ctx context.Context, o options, args []string, stdout, stderr io.Writer) (err error) {
+// outside runs the campaigns where their mounts end with them.
+func outside(ctx context.Context, o options, args []string, stdout, stderr io.Writer) error {
 	if missing := loopdisk.Missing(o.kinds); len(missing) > 0 && o.optional {
 		fmt.Fprintln(stdout, "skipping: power cuts (need root, loop devices and xfsprogs)")
 		return nil
@@ -141,28 +150,7 @@ func outside(ctx context.Context, o options, args []string, stdout, stderr io.Wr
 			return fmt.Errorf("find the binary to cut (`make build` makes it): %w", err)
 		}
 	}
-	if err := os.MkdirAll(o.dir, 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	dir, err := os.MkdirTemp(o.dir, "run-")
-	if err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	defer func() {
-		err = errors.Join(err, os.RemoveAll(dir))
-		_ = os.Remove(o.dir) // stays if something was kept
-	}()
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	// Its own choice of a seed is handed on.
-	args = append([]string{insideVerb, dir}, append(args, "-seed", strconv.FormatUint(o.seed, 10))...)
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, goodbye
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	loopdisk.Apart(cmd)
-	return cmd.Run()
+	return apart(ctx, o.dir, insideVerb, args, o.seed, func(*exec.Cmd) {}, stdout, stderr)
 }
 
 // inside makes all campaigns, one after the other.

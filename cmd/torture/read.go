@@ -10,6 +10,7 @@ import (
 	"hash/maphash"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -30,23 +31,10 @@ func readBack(ctx context.Context, s *session, stream string, seed maphash.Seed)
 	}
 	state := st.CachedInfo().State
 	h.last, h.count, h.bytes = state.LastSeq, state.Msgs, int64(state.Bytes)
-	inbox := s.nc.NewRespInbox()
-	sub, err := s.nc.SubscribeSync(inbox)
-	if err != nil {
-		return h, fmt.Errorf("read stream %q: %w", stream, err)
-	}
-	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
 	for next := state.FirstSeq; next <= state.LastSeq && state.Msgs > 0; {
-		request, err := json.Marshal(map[string]any{"seq": next, "batch": readBatch, "max_bytes": 4 << 20})
+		last, err := h.readFrom(ctx, s, stream, next, seed, askLimit)
 		if err != nil {
-			return h, fmt.Errorf("read stream %q: %w", stream, err)
-		}
-		if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, request); err != nil {
-			return h, fmt.Errorf("read stream %q: %w", stream, err)
-		}
-		last, err := h.takeBatch(ctx, sub, seed)
-		if err != nil {
-			return h, fmt.Errorf("read stream %q from %d: %w", stream, next, err)
+			return h, err
 		}
 		if last < next {
 			break
@@ -56,11 +44,34 @@ func readBack(ctx context.Context, s *session, stream string, seed maphash.Seed)
 	return h, nil
 }
 
+// readFrom reads one batch and returns its last sequence, or 0 when there was nothing.
+func (h *holding) readFrom(ctx context.Context, s *session, stream string, from uint64, seed maphash.Seed, limit time.Duration) (last uint64, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read stream %q from %d: %w", stream, from, err)
+		}
+	}()
+	inbox := s.nc.NewRespInbox()
+	sub, err := s.nc.SubscribeSync(inbox)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	request, err := json.Marshal(map[string]any{"seq": from, "batch": readBatch, "max_bytes": 4 << 20})
+	if err != nil {
+		return 0, err
+	}
+	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, request); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return h.takeBatch(ctx, sub, seed)
+}
+
 // takeBatch reads to the end of one answer and returns its last sequence, or 0
 // when there was nothing.
 func (h *holding) takeBatch(ctx context.Context, sub *nats.Subscription, seed maphash.Seed) (last uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {

@@ -92,6 +92,11 @@ func (n *stockNode) who(context.Context) (string, error) { return "", nil }
 func (n *stockNode) declares() bool { return false }
 
 func (n *stockNode) fill(ctx context.Context, js jetstream.JetStream) error {
+	return fillStock(ctx, js, 1)
+}
+
+// fillStock makes the streams of Holdfast's file, with so many copies. What exists stays.
+func fillStock(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	wait, err := time.ParseDuration(ackWait)
 	if err != nil {
 		return fmt.Errorf("read ack_wait: %w", err)
@@ -104,13 +109,13 @@ func (n *stockNode) fill(ctx context.Context, js jetstream.JetStream) error {
 		{limitsStream, "limits.>", limitsDurable, jetstream.LimitsPolicy, limitsBytes},
 		{queueStream, "queue.>", queueDurable, jetstream.WorkQueuePolicy, queueBytes},
 	} {
-		_, err := js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: s.name, Subjects: []string{s.subject}, Retention: s.retention, MaxBytes: s.bytes, Discard: jetstream.DiscardNew, AllowDirect: true,
+		_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: s.name, Subjects: []string{s.subject}, Retention: s.retention, MaxBytes: s.bytes, Discard: jetstream.DiscardNew, AllowDirect: true, Replicas: replicas,
 		})
 		if err != nil {
 			return fmt.Errorf("create stream %q: %w", s.name, err)
 		}
-		_, err = js.CreateConsumer(ctx, s.name, jetstream.ConsumerConfig{
+		_, err = js.CreateOrUpdateConsumer(ctx, s.name, jetstream.ConsumerConfig{
 			Durable: s.durable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: wait, MaxAckPending: mostPending,
 		})
 		if err != nil {
