@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
@@ -258,6 +257,3 @@ func (m clusterMode) pace(bytes, count float64) *pace {
 	}
 	return &pace{bytes: bytes, count: count}
 }
-
-// errNotYet is what is asked for again.
-var errNotYet = errors.New("not yet")

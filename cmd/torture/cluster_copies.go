@@ -10,11 +10,12 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/trio"
 )
 
 // judgeCopies compares what the nodes hold of one stream.
@@ -48,7 +49,7 @@ func judgeCopies(stream string, names []string, copies []holding) []finding {
 // ownState is a stream's state as the node itself counts it.
 func (m *member) ownState(ctx context.Context, stream string) (holding, error) {
 	h := holding{messages: map[uint64]stored{}}
-	text, err := m.ask(ctx, m.URL("/jsz?accounts=true&streams=true"))
+	text, err := m.Ask(ctx, "/jsz?accounts=true&streams=true")
 	if err != nil {
 		return h, err
 	}
@@ -195,11 +196,6 @@ func (t *trial) lead(ctx context.Context, stream, node string) error {
 	}
 }
 
-// closeBy is how many entries a follower may be behind while publishers go on: on a busy
-// machine it is never at the end of what moves. That copies are the same is judged with
-// publishers silent.
-const closeBy = 200
-
 // whole is nil when every node has everything and says so.
 func (t *trial) whole(ctx context.Context) error {
 	for _, m := range t.members {
@@ -212,32 +208,16 @@ func (t *trial) whole(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("ask for stream %q: %w", stream, err)
 		}
-		if err := current("stream "+stream, st.CachedInfo().Cluster); err != nil {
+		if err := trio.Whole("stream "+stream, st.CachedInfo().Cluster); err != nil {
 			return err
 		}
 		c, err := st.Consumer(ctx, durable)
 		if err != nil {
 			return fmt.Errorf("ask for consumer %q: %w", durable, err)
 		}
-		if err := current("consumer "+durable, c.CachedInfo().Cluster); err != nil {
+		if err := trio.Whole("consumer "+durable, c.CachedInfo().Cluster); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func current(what string, c *jetstream.ClusterInfo) error {
-	if c == nil || c.Leader == "" || len(c.Replicas) != 2 {
-		return fmt.Errorf("%s has no leader with two followers: %w", what, errNotYet)
-	}
-	var behind []string
-	for _, r := range c.Replicas {
-		if r.Offline || !r.Current && r.Lag > closeBy {
-			behind = append(behind, fmt.Sprintf("%s (lag %d)", r.Name, r.Lag))
-		}
-	}
-	if len(behind) > 0 {
-		return fmt.Errorf("%s is not whole on %s: %w", what, strings.Join(behind, " and "), errNotYet)
 	}
 	return nil
 }

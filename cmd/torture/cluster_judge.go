@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/cmd/internal/trio"
 )
 
 // mapSeed is what the checksums of one round are made with.
@@ -67,11 +69,11 @@ func (t *trial) copies(ctx context.Context, b *ledger, read func(context.Context
 		copies, differ = got, judgeCopies(b.name, names, got)
 		for i, h := range got {
 			if uint64(len(h.messages)) != h.count && len(differ) == 0 {
-				return fmt.Errorf("%s counts %d and gives %d: %w", names[i], h.count, len(h.messages), errNotYet)
+				return fmt.Errorf("%s counts %d and gives %d: %w", names[i], h.count, len(h.messages), trio.ErrNotYet)
 			}
 		}
 		if len(differ) > 0 {
-			return errNotYet
+			return trio.ErrNotYet
 		}
 		return nil
 	})
@@ -89,7 +91,7 @@ func (t *trial) delivered(ctx context.Context, b *ledger, h holding) []finding {
 		before := len(stuck)
 		late := t.until(ctx, drainLimit, func(context.Context) error {
 			if stuck = b.undelivered(h); len(stuck) == before {
-				return errNotYet
+				return trio.ErrNotYet
 			}
 			return nil
 		})
@@ -131,7 +133,7 @@ func (t *trial) finished(ctx context.Context, stream, durable string) []finding 
 			}
 			i := c.CachedInfo()
 			if left = int(i.NumPending) + i.NumAckPending; left > 0 && left == before {
-				return errNotYet
+				return trio.ErrNotYet
 			}
 			return nil
 		})

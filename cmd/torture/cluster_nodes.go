@@ -4,21 +4,15 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 	"github.com/holdfast-mq/holdfast/cmd/internal/loopdisk"
@@ -32,7 +26,7 @@ const (
 	// diskSize of a node; XFS needs 300 MiB.
 	diskSize = 384 << 20
 	// requestLimit is how long a client waits for one answer before it asks again.
-	requestLimit = 2 * time.Second
+	requestLimit = trio.RequestLimit
 	// stopLimit is when a node counts as one that does not end.
 	stopLimit = 40 * time.Second
 )
@@ -44,7 +38,6 @@ type member struct {
 	disk    *loopdisk.Disk
 	power   *loopdisk.PowerSwitch
 	process *child.Process // nil: none
-	page    http.Client    // asks from within the host
 }
 
 // newMembers makes three empty disks and what the nodes run from.
@@ -59,12 +52,12 @@ func (t *trial) newMembers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m := &member{host: h, disk: d, page: http.Client{Timeout: requestLimit, Transport: &http.Transport{DialContext: h.DialContext, DisableKeepAlives: true}}}
+		m := &member{host: h, disk: d}
 		t.members = append(t.members, m)
 		if err := m.plug(ctx); err != nil {
 			return err
 		}
-		places = append(places, trio.Place{Host: h.Addr, Client: clientPort, HTTP: httpPort, Routes: routePort, Dir: dir, Data: filepath.Join(d.At, "data")})
+		places = append(places, trio.Place{Host: h.Addr, Client: clientPort, HTTP: httpPort, Routes: routePort, Dir: dir, Data: filepath.Join(d.At, "data"), Dial: h.DialContext})
 	}
 	nodes, err := t.mode.nodes(t.o.holdfast, places)
 	if err != nil {
@@ -194,85 +187,34 @@ func (t *trial) close(ctx context.Context) (err error) {
 	return errors.Join(err, os.RemoveAll(t.dir))
 }
 
-// ask reads a page of the node from within its host.
-func (m *member) ask(ctx context.Context, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", m.Name, err)
-	}
-	resp, err := m.page.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", m.Name, err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
-	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", m.Name, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask %s: %s: %s", m.Name, resp.Status, strings.TrimSpace(string(text)))
-	}
-	return text, nil
-}
-
 func (m *member) ready(ctx context.Context) error {
 	select {
 	case <-m.process.Ended:
 		return fmt.Errorf("%s ended: %w\n%s", m.Name, m.process.Status, m.process.LastWords())
 	default:
 	}
-	_, err := m.ask(ctx, m.ReadyURL())
-	return err
+	return m.Ready(ctx)
 }
 
-// login reads, once, what clients need: an application has its credentials with it.
-func (t *trial) login() error {
-	if t.mode.stock() || t.creds != nil {
-		return nil
-	}
-	var err error
-	if t.creds, err = os.ReadFile(t.members[0].CredsFile()); err != nil {
-		return fmt.Errorf("read credentials: %w", err)
-	}
-	ca, err := os.ReadFile(t.members[0].CAFile())
-	if err != nil {
-		return fmt.Errorf("read CA: %w", err)
-	}
-	t.roots = x509.NewCertPool()
-	t.roots.AppendCertsFromPEM(ca)
-	return nil
-}
-
-// connect is a client that knows these nodes and comes back by itself. One of a single
-// node dials from within its host, so that it sees what that one holds also while
-// nobody else reaches it.
+// connect is a client of some nodes. One of a single node dials from within its host, so
+// that it sees what that one holds also while nobody else reaches it.
 func (t *trial) connect(members ...*member) (*session, error) {
-	var urls []string
-	for _, m := range members {
-		urls = append(urls, "nats://"+m.ClientAddress())
-	}
 	s := &session{closed: make(chan struct{})}
-	opts := []nats.Option{
-		nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond), nats.Timeout(requestLimit), nats.RetryOnFailedConnect(true),
-		// A cable that was pulled says nothing: a client has to ask.
-		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
-		nats.IgnoreDiscoveredServers(),
-		nats.ClosedHandler(func(*nats.Conn) { close(s.closed) }),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // what nodes go through is no news
-	}
+	opts := []nats.Option{nats.ClosedHandler(func(*nats.Conn) { close(s.closed) })}
 	if len(members) == 1 {
 		opts = append(opts, nats.SetCustomDialer(members[0].host))
 	}
-	if !t.mode.stock() {
-		opts = append(opts, nats.UserCredentialBytes(t.creds), nats.Secure(&tls.Config{RootCAs: t.roots, MinVersion: tls.VersionTLS12}))
+	var nodes []*trio.Node
+	for _, m := range members {
+		nodes = append(nodes, m.Node)
 	}
 	var err error
-	if s.nc, err = nats.Connect(strings.Join(urls, ","), opts...); err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
-	}
-	if s.js, err = jetstream.New(s.nc, jetstream.WithDefaultTimeout(requestLimit)); err != nil {
-		s.nc.Close()
-		return nil, fmt.Errorf("use JetStream: %w", err)
-	}
-	return s, nil
+	s.nc, s.js, err = t.access.Connect(nodes, opts...)
+	return s, err
+}
+
+// login reads what clients need, once: an application has its credentials with it.
+func (t *trial) login() (err error) {
+	t.access, err = t.members[0].Access()
+	return err
 }

@@ -4,13 +4,13 @@ package main
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/cmd/internal/netlab"
+	"github.com/holdfast-mq/holdfast/cmd/internal/trio"
 )
 
 const (
@@ -35,8 +35,7 @@ type trial struct {
 	out   io.Writer
 
 	members   []*member
-	creds     []byte
-	roots     *x509.CertPool
+	access    *trio.Access
 	books     []*ledger
 	seed      mapSeed
 	crowd     *crowd
@@ -116,7 +115,10 @@ func (t *trial) form(ctx context.Context, todo []fault) ([]finding, error) {
 		t.note(t, p)
 		return p.found, ctx.Err()
 	}
-	err := errors.Join(t.login(), t.gather(ctx))
+	err := t.login()
+	if err == nil {
+		err = t.gather(ctx)
+	}
 	if err == nil && t.mode.stock() {
 		err = t.until(ctx, patience, func(ctx context.Context) error { return fillStock(ctx, t.own.js, 3) })
 	}
@@ -185,7 +187,7 @@ func (t *trial) until(ctx context.Context, limit time.Duration, ask func(context
 func (t *trial) endure(ctx context.Context, f fault) ([]finding, error) {
 	p := passage{fault: f.name}
 	begun := time.Now()
-	if err := t.acknowledged(ctx, warm, availableLimit); err != nil {
+	if err := t.acknowledged(ctx, availableLimit); err != nil {
 		p.found = []finding{{kind: unavailable, what: err.Error()}}
 		t.note(t, p)
 		return p.found, ctx.Err()
@@ -198,7 +200,7 @@ func (t *trial) endure(ctx context.Context, f fault) ([]finding, error) {
 	if f.majority {
 		// What is acknowledged now is by those that are left. A connection that is cut is not
 		// noticed at once: more than what was on its way.
-		if err := t.acknowledged(ctx, warm, availableLimit); err != nil {
+		if err := t.acknowledged(ctx, availableLimit); err != nil {
 			p.found = append(p.found, t.unavailable("while most nodes were up", err))
 		}
 		waitFor(ctx, 2*time.Second)
@@ -209,10 +211,10 @@ func (t *trial) endure(ctx context.Context, f fault) ([]finding, error) {
 		return nil, err
 	}
 	healed := time.Now()
-	if err := t.acknowledged(ctx, warm, availableLimit); err != nil {
+	if err := t.acknowledged(ctx, availableLimit); err != nil {
 		p.found = append(p.found, t.unavailable("with all nodes back", err))
 		// How long, then?
-		if t.acknowledged(ctx, warm, patience) == nil {
+		if t.acknowledged(ctx, patience) == nil {
 			p.found[len(p.found)-1].what += fmt.Sprintf("; then it went on, after %s", time.Since(healed).Round(time.Second))
 		}
 	}
@@ -246,18 +248,18 @@ func (t *trial) unavailable(when string, err error) finding {
 	return f
 }
 
-// acknowledged waits for n more acknowledgements on each stream, to publishers that may
-// use any node.
-func (t *trial) acknowledged(ctx context.Context, n int, limit time.Duration) error {
+// acknowledged waits for some more acknowledgements on each stream, to publishers that
+// may use any node.
+func (t *trial) acknowledged(ctx context.Context, limit time.Duration) error {
 	want := map[*ledger]int{}
 	for b, p := range t.pulses {
 		_, now := p.longest(time.Now())
-		want[b] = now + n
+		want[b] = now + warm
 	}
 	return t.until(ctx, limit, func(context.Context) error {
 		for b, p := range t.pulses {
 			if _, now := p.longest(time.Now()); now < want[b] {
-				return fmt.Errorf("%s: %d acknowledgements of %d: %w", b.name, n-(want[b]-now), n, errNotYet)
+				return fmt.Errorf("%s: %d acknowledgements of %d: %w", b.name, warm-(want[b]-now), warm, trio.ErrNotYet)
 			}
 		}
 		return nil

@@ -4,14 +4,12 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // copied is the same holding on three nodes, each its own.
@@ -130,27 +128,6 @@ func TestLongestTimeWithoutAnAcknowledgementHasNoEndYet(t *testing.T) {
 	}
 	if gap, _ := p.longest(second(15)); gap != 10*time.Second {
 		t.Errorf("got %s, want the 10s that have not ended", gap)
-	}
-}
-
-func TestFollowersMustBeThere(t *testing.T) {
-	follower := func(current, offline bool, lag uint64) *jetstream.PeerInfo {
-		return &jetstream.PeerInfo{Name: "n", Current: current, Offline: offline, Lag: lag}
-	}
-	for name, test := range map[string]struct {
-		info *jetstream.ClusterInfo
-		ok   bool
-	}{
-		"none":      {nil, false},
-		"no leader": {&jetstream.ClusterInfo{Replicas: []*jetstream.PeerInfo{follower(true, false, 0), follower(true, false, 0)}}, false},
-		"one":       {&jetstream.ClusterInfo{Leader: "n1", Replicas: []*jetstream.PeerInfo{follower(true, false, 0)}}, false},
-		"both":      {&jetstream.ClusterInfo{Leader: "n1", Replicas: []*jetstream.PeerInfo{follower(true, false, 0), follower(false, false, 7)}}, true},
-		"offline":   {&jetstream.ClusterInfo{Leader: "n1", Replicas: []*jetstream.PeerInfo{follower(true, false, 0), follower(true, true, 0)}}, false},
-		"far":       {&jetstream.ClusterInfo{Leader: "n1", Replicas: []*jetstream.PeerInfo{follower(true, false, 0), follower(false, false, closeBy+1)}}, false},
-	} {
-		if err := current("it", test.info); (err == nil) != test.ok || err != nil && !errors.Is(err, errNotYet) {
-			t.Errorf("%s: got %v, want it whole: %t", name, err, test.ok)
-		}
 	}
 }
 

@@ -6,6 +6,7 @@
 package trio
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -26,6 +27,8 @@ type Place struct {
 	Routes       int    // the port after it is used, too
 	Dir          string // configuration and log
 	Data         string
+	// Dial is how what runs there is reached, also on its loopback; nil: from here.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Node is one of three as it is configured, running or not.
@@ -37,6 +40,7 @@ type Node struct {
 	file    string
 	text    string
 	ready   string
+	stock   bool
 }
 
 // Holdfast makes nodes whose file is the same, with what is declared below
@@ -61,6 +65,7 @@ func Holdfast(binary, storage, streams string, places []Place) ([]*Node, error) 
 func Stock(program []string, sync string, limit int64, places []Place) ([]*Node, error) {
 	return make3(places, func(n *Node, peers []string) {
 		n.file, n.ready = filepath.Join(n.Dir, "nats-server.conf"), "/healthz"
+		n.stock = true
 		n.program = append(program[:len(program):len(program)], "--config", n.file)
 		if sync != "" {
 			sync = "sync_interval: " + strings.TrimPrefix(sync, "sync_interval: ")
@@ -102,12 +107,6 @@ func (n *Node) Log() string { return filepath.Join(n.Dir, "log") }
 
 // ClientAddress is where clients connect.
 func (n *Node) ClientAddress() string { return address(n.Host, n.Client) }
-
-// ReadyURL answers 200 when the node serves all that it holds.
-func (n *Node) ReadyURL() string { return n.URL(n.ready) }
-
-// URL is a page of the node's HTTP listener, on the loopback of its host.
-func (n *Node) URL(path string) string { return fmt.Sprintf("http://127.0.0.1:%d%s", n.HTTP, path) }
 
 // CredsFile is that of a user who may do everything, on Holdfast's nodes.
 func (n *Node) CredsFile() string { return filepath.Join(n.Data, "creds", Account, "admin.creds") }
