@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./appliance/ingest ./appliance/join ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process test-system test-power test-cluster torture lint fmt golden cross packages tarballs bench bench-queue bench-recover bench-tune bench-peers clean
+.PHONY: help build run test test-unit test-race test-process test-system test-power test-cluster torture lint fmt golden cross packages tarballs bench bench-queue bench-cluster bench-recover bench-tune bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -86,6 +86,9 @@ bench: build bench-queue ## figures beside a stock nats-server, Redis and Rabbit
 
 bench-queue: build bench-peers ## the part with messages; BENCH='-pairs 6 -cells sync' for less
 	$(GO) run ./cmd/bench queue -holdfast $(BIN) -json bin/queue.json -markdown bin/queue.md $(BENCH)
+
+bench-cluster: build bench-peers ## three nodes beside three stock ones and RabbitMQ; root; BENCH='-times 6 -pairs 6' for less
+	$(GO) run ./cmd/bench cluster -holdfast $(BIN) -json bin/cluster.json -markdown docs/benchmarks/cluster.md $(BENCH)
 
 bench-recover: build ## a 10 GiB store after kill -9, beside reading its files; needs 25 GB of disk
 	$(GO) run ./cmd/bench -holdfast $(BIN) -only recover -store 10240 -pairs 3 -within 20m $(BENCH)

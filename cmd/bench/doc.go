@@ -6,6 +6,8 @@
 //
 // `bench queue` puts messages through both, and through Redis and RabbitMQ.
 //
+// `bench cluster` does so with three nodes of each, and kills and cuts off one of them.
+//
 // `bench tune` compares settings of the kernel and of streams by turns, those that
 // `holdfast tune` knows and those that it leaves alone.
 //

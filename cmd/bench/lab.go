@@ -30,12 +30,9 @@ type lab struct {
 }
 
 func openLab(ctx context.Context, o options) (_ *lab, err error) {
-	if err := os.MkdirAll(o.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
-	}
-	l := &lab{holdfast: o.holdfast, parent: o.dir, size: size{streams: o.streams, consumers: o.consumers}, env: child.Environment(os.Environ()), store: o.store << 20, told: io.Discard}
-	if l.dir, err = os.MkdirTemp(o.dir, "run-"); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
+	l, err := openLabWith(o, "")
+	if err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -50,6 +47,19 @@ func openLab(ctx context.Context, o options) (_ *lab, err error) {
 	l.env = append(l.env, "CGO_ENABLED=0")
 	_, err = l.output(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -buildid=", "-o", l.stock, "github.com/nats-io/nats-server/v2")
 	return l, err
+}
+
+// openLabWith uses a nats-server that is there.
+func openLabWith(o options, stock string) (*lab, error) {
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	l := &lab{holdfast: o.holdfast, stock: stock, parent: o.dir, size: size{streams: o.streams, consumers: o.consumers}, env: child.Environment(os.Environ()), store: o.store << 20, told: io.Discard}
+	var err error
+	if l.dir, err = os.MkdirTemp(o.dir, "run-"); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	return l, nil
 }
 
 // close removes what the run left. The directory above it stays if others use it.

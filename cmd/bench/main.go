@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return 0
-	case inner && len(args) > 0 && args[0] == queueVerb && exit.ExitCode() == 1: // it has said why
+	case inner && len(args) > 0 && (args[0] == queueVerb || args[0] == clusterVerb) && exit.ExitCode() == 1: // it has said why
 		return 1
 	}
 	fmt.Fprintf(stderr, "bench: %v\n", err)
@@ -64,6 +64,10 @@ func verb(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return queueOutside(ctx, args[1:], stdout, stderr)
 		case insideVerb:
 			return queueInside(ctx, args[1:], stdout, stderr)
+		case clusterVerb:
+			return clusterOutside(ctx, args[1:], stdout, stderr)
+		case clusterInsideVerb:
+			return clusterInside(ctx, args[1:], stdout, stderr)
 		case tuneVerb:
 			return tuneSettings(ctx, args[1:], stdout, stderr)
 		case loadVerb:

@@ -110,14 +110,20 @@ func queueOutside(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if len(images) == 0 {
 		return queueInside(ctx, args, stdout, stderr)
 	}
+	return apart(ctx, append([]string{insideVerb}, args...), func(*exec.Cmd) {}, stdout, stderr)
+}
+
+// apart runs this program where its mounts, and what more says, end with it.
+func apart(ctx context.Context, args []string, more func(*exec.Cmd), stdout, stderr io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, self, append([]string{insideVerb}, args...)...)
+	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, goodbye
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	loopdisk.Apart(cmd)
+	more(cmd)
 	return cmd.Run()
 }
 

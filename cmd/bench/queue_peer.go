@@ -48,8 +48,11 @@ type queuePeer struct {
 type queueNode struct {
 	node
 	spec load.Spec
-	// companion is a process that has to be there first.
-	companion *exec.Cmd
+	// companions are processes that have to be there first.
+	companions []*exec.Cmd
+	// Of RabbitMQ: the port of its name service, and what its tools need.
+	epmd  string
+	names []string
 }
 
 // plainNode is a server of which nothing but its command is known.
@@ -203,32 +206,47 @@ func rabbitVersion() string {
 // rabbitQueue is a node that shares nothing with one that the system may run: its name
 // service, its cookie, its directories and its ports are its own.
 func (l *lab) rabbitQueue(dir string, _ cell) (queueNode, error) {
+	return l.rabbitNode(dir, "bench@localhost", "")
+}
+
+// rabbitNode is one with a name service of its own, or with that of another one.
+func (l *lab) rabbitNode(dir, name, epmdPort string) (queueNode, error) {
 	ports, err := child.FreePorts(3)
 	if err != nil {
 		return queueNode{}, err
 	}
-	file, plugins, none := filepath.Join(dir, "rabbitmq.conf"), filepath.Join(dir, "enabled_plugins"), filepath.Join(dir, "none")
-	for path, text := range map[string]string{
-		file:    fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console.level = warning\nlog.file = false\n", ports[0]),
-		plugins: "[].\n",
-		none:    "",
-	} {
+	out := queueNode{epmd: epmdPort}
+	if epmdPort == "" {
+		out.epmd = fmt.Sprint(ports[1])
+	}
+	own := filepath.Join(dir, strings.TrimSuffix(name, "@localhost"))
+	if err := os.Mkdir(own, 0o755); err != nil {
+		return out, fmt.Errorf("make directory: %w", err)
+	}
+	file, plugins, none := filepath.Join(own, "rabbitmq.conf"), filepath.Join(own, "enabled_plugins"), filepath.Join(own, "none")
+	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console.level = warning\nlog.file = false\n", ports[0])
+	for path, text := range map[string]string{file: conf, plugins: "[].\n", none: ""} {
 		if err := writeFile(path, text); err != nil {
-			return queueNode{}, err
+			return out, err
 		}
 	}
-	names := []string{"HOME=" + dir, "ERL_EPMD_ADDRESS=127.0.0.1", fmt.Sprintf("ERL_EPMD_PORT=%d", ports[1])}
+	names := []string{"HOME=" + dir, "ERL_EPMD_ADDRESS=127.0.0.1", "ERL_EPMD_PORT=" + out.epmd}
 	env := append(names,
-		"RABBITMQ_NODENAME=bench@localhost", fmt.Sprintf("RABBITMQ_DIST_PORT=%d", ports[2]),
-		"RABBITMQ_MNESIA_BASE="+filepath.Join(dir, "data"), "RABBITMQ_LOG_BASE="+dir, "RABBITMQ_CONFIG_FILE="+file,
+		"RABBITMQ_NODENAME="+name, fmt.Sprintf("RABBITMQ_DIST_PORT=%d", ports[2]),
+		"RABBITMQ_MNESIA_BASE="+filepath.Join(own, "data"), "RABBITMQ_LOG_BASE="+own, "RABBITMQ_CONFIG_FILE="+file,
 		"RABBITMQ_ENABLED_PLUGINS_FILE="+plugins, "RABBITMQ_CONF_ENV_FILE="+none,
 		// The script becomes the server, instead of its parent.
 		"RUNNING_UNDER_SYSTEMD=true",
 	)
-	epmd := exec.Command("epmd")
-	epmd.Env = append(l.env[:len(l.env):len(l.env)], names...)
-	spec := load.Spec{Protocol: load.Rabbit, Address: address(ports[0])}
-	return queueNode{node: plainNode{"env", append(env, rabbitScript), spec}, spec: spec, companion: epmd}, nil
+	if epmdPort == "" {
+		epmd := exec.Command("epmd")
+		epmd.Env = append(l.env[:len(l.env):len(l.env)], names...)
+		out.companions = []*exec.Cmd{epmd}
+	}
+	out.names = names
+	out.spec = load.Spec{Protocol: load.Rabbit, Address: address(ports[0])}
+	out.node = plainNode{"env", append(env, rabbitScript), out.spec}
+	return out, nil
 }
 
 func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

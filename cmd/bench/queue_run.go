@@ -197,9 +197,9 @@ func (q *queueRun) measurePeer(ctx context.Context, r *queueResult, p queuePeer)
 	if err != nil {
 		return nil, err
 	}
-	if n.companion != nil {
-		child.Tied(n.companion)
-		c, err := child.Start(n.companion, filepath.Join(q.dir, "companion.log"))
+	for _, cmd := range n.companions {
+		child.Tied(cmd)
+		c, err := child.Start(cmd, filepath.Join(q.dir, "companion.log"))
 		if err != nil {
 			return nil, err
 		}

@@ -22,9 +22,13 @@ const (
 type Spec struct {
 	Protocol string `json:"protocol"`
 	Address  string `json:"address"` // host:port
-	Creds    string `json:"creds"`   // file, for NATS only
-	Queue    string `json:"queue"`   // its name
-	Exists   bool   `json:"exists"`  // the server has declared the queue
+	// Others are the addresses of more nodes of one cluster: clients are spread over all,
+	// and the queue has Copies, when that is not 0.
+	Others []string `json:"others,omitempty"`
+	Copies int      `json:"copies,omitempty"`
+	Creds  string   `json:"creds"`  // file, for NATS only
+	Queue  string   `json:"queue"`  // its name
+	Exists bool     `json:"exists"` // the server has declared the queue
 	// Publishers wait for each acknowledgement, or keep up to Window messages
 	// unacknowledged when Window is not 0. Workers fetch and acknowledge.
 	Publishers int           `json:"publishers"`
@@ -42,6 +46,13 @@ type Result struct {
 	PerSecond float64       `json:"per_second"`
 	P50       time.Duration `json:"p50"`
 	P99       time.Duration `json:"p99"`
+}
+
+// node is the same with one of the addresses, the next one for each client.
+func (s Spec) node(client int) Spec {
+	all := append([]string{s.Address}, s.Others...)
+	s.Address = all[client%len(all)]
+	return s
 }
 
 // backend is a queue as one of the clients sees it.

@@ -29,6 +29,7 @@ type natsServer struct {
 	spec Spec
 	nc   *nats.Conn
 	js   jetstream.JetStream
+	n    int // clients
 }
 
 func openNATS(s Spec) (backend, error) {
@@ -36,7 +37,7 @@ func openNATS(s Spec) (backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &natsServer{s, nc, js}, nil
+	return &natsServer{spec: s, nc: nc, js: js}, nil
 }
 
 func dialNATS(s Spec) (*nats.Conn, jetstream.JetStream, error) {
@@ -69,7 +70,7 @@ func (s *natsServer) ping(ctx context.Context) error {
 
 // declare makes what a stock server has to be told.
 func (s *natsServer) declare(ctx context.Context) error {
-	c := jetstream.StreamConfig{Name: s.spec.Queue, Subjects: []string{s.spec.Subjects()}, MaxBytes: QueueBytes, Discard: jetstream.DiscardNew}
+	c := jetstream.StreamConfig{Name: s.spec.Queue, Subjects: []string{s.spec.Subjects()}, MaxBytes: QueueBytes, Discard: jetstream.DiscardNew, Replicas: s.spec.Copies}
 	if s.spec.Workers > 0 {
 		c.Retention = jetstream.WorkQueuePolicy
 	}
@@ -106,7 +107,8 @@ type natsPublisher struct {
 }
 
 func (s *natsServer) publisher(context.Context) (publisher, error) {
-	nc, js, err := dialNATS(s.spec)
+	s.n++
+	nc, js, err := dialNATS(s.spec.node(s.n))
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +148,8 @@ type natsWorker struct {
 }
 
 func (s *natsServer) worker(ctx context.Context) (worker, error) {
-	nc, js, err := dialNATS(s.spec)
+	s.n++
+	nc, js, err := dialNATS(s.spec.node(s.n))
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ const prefetch = 500
 type rabbitServer struct {
 	spec Spec
 	conn *amqp.Connection
+	n    int // clients
 }
 
 func openRabbit(s Spec) (backend, error) {
@@ -24,7 +25,7 @@ func openRabbit(s Spec) (backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &rabbitServer{s, c}, nil
+	return &rabbitServer{spec: s, conn: c}, nil
 }
 
 func (s *rabbitServer) declare(context.Context) error {
@@ -32,10 +33,48 @@ func (s *rabbitServer) declare(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
 	}
-	if _, err := ch.QueueDeclare(s.spec.Queue, true, false, false, false, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}); err != nil {
+	args := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
+	if s.spec.Copies > 0 {
+		args["x-quorum-initial-group-size"] = s.spec.Copies
+	}
+	if _, err := ch.QueueDeclare(s.spec.Queue, true, false, false, false, args); err != nil {
 		return fmt.Errorf("declare queue %q: %w", s.spec.Queue, err)
 	}
 	return ch.Close()
+}
+
+// ping fails until the other nodes are in one cluster with this: a queue that is made on
+// one of them is known here.
+func (s *rabbitServer) ping(context.Context) error {
+	for i := range s.spec.Others {
+		other, err := openRabbit(s.spec.node(i + 1))
+		if err != nil {
+			return err
+		}
+		err = s.knows(other.(*rabbitServer), fmt.Sprintf("ping-%d", i))
+		other.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *rabbitServer) knows(other *rabbitServer, queue string) error {
+	there, err := other.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("open channel: %w", err)
+	}
+	if _, err := there.QueueDeclare(queue, true, false, false, false, nil); err != nil {
+		return fmt.Errorf("declare queue %q: %w", queue, err)
+	}
+	here, err := s.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("open channel: %w", err)
+	}
+	_, err = here.QueueDeclarePassive(queue, true, false, false, false, nil)
+	_, gone := there.QueueDelete(queue, false, false, false)
+	return errors.Join(err, gone)
 }
 
 // removed is what the workers have sent: the server has no count of it. What is on its
@@ -51,7 +90,8 @@ type rabbitClient struct {
 }
 
 func (s *rabbitServer) client() (*rabbitClient, error) {
-	other, err := openRabbit(s.spec)
+	s.n++
+	other, err := openRabbit(s.spec.node(s.n))
 	if err != nil {
 		return nil, err
 	}
