@@ -48,7 +48,7 @@ test-power: build bin/torture ## 60 power cuts: strict loses nothing, weaker mod
 	bin/torture -mode strict,strict-alone,encrypted,interval,stock -cuts 32,8,10,6,4 -holdfast $(BIN) -keep $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
 
 test-cluster: build bin/torture ## three nodes: killed, cut off, without power, one after the other; nothing is lost
-	bin/torture cluster -mode strict,interval -rounds 1 -holdfast $(BIN) $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
+	bin/torture cluster -mode strict,interval -rounds 1 -holdfast $(BIN) -timeout 12m $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
 
 torture: build bin/torture ## 500 power cuts of each mode, 50 rounds of three nodes; takes hours
 	bin/torture cluster -mode strict,interval,stock-always -rounds 50,5,20 -holdfast $(BIN) -timeout 8h $(CLUSTER)

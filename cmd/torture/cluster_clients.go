@@ -56,6 +56,7 @@ type isolation struct {
 	node  int
 	epoch int // changes with every begin and end
 	on    bool
+	asked int // requests to a node that was cut off all the time
 }
 
 func (i *isolation) set(node int, on bool) {
@@ -63,6 +64,17 @@ func (i *isolation) set(node int, on bool) {
 	defer i.mu.Unlock()
 	i.node, i.on = node, on
 	i.epoch++
+}
+
+// lasted says that a node was cut off all the time since of said before, and counts it.
+func (i *isolation) lasted(node, before int) bool {
+	if before == 0 || i.of(node) != before {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.asked++
+	return true
 }
 
 // of is the same for two moments only if the node was cut off all the time between; 0:
@@ -95,11 +107,12 @@ func (p *persistent) run(ctx context.Context) {
 		for {
 			before := p.isolation.of(p.node)
 			ack, err := p.publish(ctx, m)
+			alone := p.isolation.lasted(p.node, before)
 			if err == nil {
 				p.book.published(m.id, ack.Sequence, ack.Duplicate)
 				if p.node == atLarge {
 					p.pulse.beat(time.Now())
-				} else if before != 0 && p.isolation.of(p.node) == before {
+				} else if alone {
 					p.book.alone(m.id, ack.Sequence, fmt.Sprintf("n%d", p.node+1))
 				}
 				break

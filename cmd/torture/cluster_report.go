@@ -28,6 +28,8 @@ type score struct {
 	done     int
 	cuts     int // times a node's power went
 	acked    int
+	observed int // messages that observers read
+	alone    int // requests to nodes that were cut off
 	passages []passage
 	failed   map[int]bool // rounds
 }
@@ -68,7 +70,9 @@ func (s *score) note(t *trial, p passage) {
 		for _, b := range t.books {
 			n, _, _ := b.counts()
 			s.acked += n
+			s.observed += b.timesObserved()
 		}
+		s.alone += t.isolation.asked
 	}
 }
 
@@ -94,8 +98,19 @@ func (s *score) failure() string {
 	// Publishers were going on when it was looked at: what was lost has a successor.
 	case s.mode.weak && kinds[lost]+kinds[reused] == 0:
 		return "no loss shown: the judge sees nothing"
+	case s.observed == 0:
+		return "nothing read from a node's own copy: the observers see nothing"
+	case s.cutOff() && s.alone == 0:
+		return "nothing asked of a node that was cut off: a minority was not under test"
 	}
 	return ""
+}
+
+// cutOff says that there was a fault of networks.
+func (s *score) cutOff() bool {
+	return slices.ContainsFunc(s.passages, func(p passage) bool {
+		return p.fault == "unplug" || p.fault == "drop" || p.fault == "deaf"
+	})
 }
 
 // clusterTable is the summary, in the form in which the documentation shows it.
@@ -140,7 +155,7 @@ func clusterTable(out io.Writer, scores []*score) {
 		for _, k := range slices.Sorted(maps.Keys(found)) {
 			verdict += fmt.Sprintf(", %s %d", k, found[k])
 		}
-		fmt.Fprintf(out, "%s: %d rounds, power lost %d times, %d acknowledged: %s\n", s.mode.name, s.done, s.cuts, s.acked, verdict)
+		fmt.Fprintf(out, "%s: %d rounds, power lost %d times, %d acknowledged, %d read from one node's copy meanwhile, %d asked in vain of nodes that were cut off: %s\n", s.mode.name, s.done, s.cuts, s.acked, s.observed, s.alone, verdict)
 	}
 }
 

@@ -110,8 +110,11 @@ func TestIsolationHasToLastFromTheRequestToTheAnswer(t *testing.T) {
 	}
 	i.set(0, false)
 	i.set(1, true)
-	if i.of(1) == before {
+	if i.of(1) == before || i.lasted(1, before) || i.lasted(1, 0) || i.asked != 0 {
 		t.Error("got the same isolation after it had ended")
+	}
+	if !i.lasted(1, i.of(1)) || i.asked != 1 {
+		t.Errorf("got %d requests to a node that is cut off, want 1", i.asked)
 	}
 }
 
@@ -138,17 +141,22 @@ func TestModesOfThreeNodesAreJudged(t *testing.T) {
 		ends  []string
 		found []finding
 		want  string
+
+		observed int
 	}{
-		"all well":                 {strict, []string{"kill", "end"}, nil, ""},
-		"no end":                   {strict, []string{"kill"}, nil, "not finished"},
-		"a finding":                {strict, []string{"kill"}, []finding{{kind: minority}}, "FAILED"},
-		"weak, and loses":          {weak, []string{"power-three"}, []finding{{kind: lost}}, ""},
-		"weak, and goes on":        {weak, []string{"power-three"}, []finding{{kind: reused}}, ""},
-		"weak, and loses nothing":  {weak, []string{"power-three", "end"}, nil, "no loss shown: the judge sees nothing"},
-		"weak, and does not start": {weak, []string{"power-three"}, []finding{{kind: unstarted}}, "FAILED"},
+		"all well":                  {strict, []string{"kill", "end"}, nil, "", 1},
+		"no end":                    {strict, []string{"kill"}, nil, "not finished", 1},
+		"a finding":                 {strict, []string{"kill"}, []finding{{kind: minority}}, "FAILED", 1},
+		"weak, and loses":           {weak, []string{"power-three"}, []finding{{kind: lost}}, "", 1},
+		"weak, and goes on":         {weak, []string{"power-three"}, []finding{{kind: reused}}, "", 1},
+		"weak, and loses nothing":   {weak, []string{"power-three", "end"}, nil, "no loss shown: the judge sees nothing", 1},
+		"weak, and does not start":  {weak, []string{"power-three"}, []finding{{kind: unstarted}}, "FAILED", 1},
+		"nobody looked":             {strict, []string{"kill", "end"}, nil, "nothing read from a node's own copy: the observers see nothing", 0},
+		"nobody asked the minority": {strict, []string{"unplug", "end"}, nil, "nothing asked of a node that was cut off: a minority was not under test", 1},
 	} {
 		var out bytes.Buffer
 		tr := &trial{score: newScore(test.mode, 1), round: 1, out: &out}
+		tr.observed = test.observed
 		for i, f := range test.ends {
 			p := passage{fault: f}
 			if i == len(test.ends)-1 {

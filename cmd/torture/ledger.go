@@ -38,6 +38,8 @@ type ledger struct {
 	group map[uint64]bool // sequences that went in a batch of group commit
 	top   uint64          // highest sequence in a PubAck or a delivery
 
+	observations int // messages that were read from one node's own copy
+
 	// Since the last start; of three nodes, there is none:
 	base       uint64 // the stream's last sequence at the start
 	deliveries []delivery
@@ -109,6 +111,7 @@ func (l *ledger) observed(seq uint64, id string, sum uint64) {
 	}
 	l.seen[seq] = id
 	l.top = max(l.top, seq)
+	l.observations++
 }
 
 // alone records a PubAck of a node that had nobody to agree with.
@@ -123,6 +126,12 @@ func (l *ledger) highest() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.top
+}
+
+func (l *ledger) timesObserved() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.observations
 }
 
 // noted are the findings since it was asked last.
