@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// warm is how many acknowledgements there are between two faults.
-	warm = 200
+	// warm is how many acknowledgements there are before a fault, and again how many show
+	// that publishers go on: more than could have been on their way.
+	warm, again = 200, 40
 	// availableLimit is when publishers must be acknowledged again, with most nodes up.
 	availableLimit = 30 * time.Second
 	// wholeLimit is when every node must have everything again.
@@ -187,7 +188,7 @@ func (t *trial) until(ctx context.Context, limit time.Duration, ask func(context
 func (t *trial) endure(ctx context.Context, f fault) ([]finding, error) {
 	p := passage{fault: f.name}
 	begun := time.Now()
-	if err := t.acknowledged(ctx, availableLimit); err != nil {
+	if err := t.acknowledged(ctx, warm, patience); err != nil {
 		p.found = []finding{{kind: unavailable, what: err.Error()}}
 		t.note(t, p)
 		return p.found, ctx.Err()
@@ -200,7 +201,7 @@ func (t *trial) endure(ctx context.Context, f fault) ([]finding, error) {
 	if f.majority {
 		// What is acknowledged now is by those that are left. A connection that is cut is not
 		// noticed at once: more than what was on its way.
-		if err := t.acknowledged(ctx, availableLimit); err != nil {
+		if err := t.acknowledged(ctx, again, availableLimit); err != nil {
 			p.found = append(p.found, t.unavailable("while most nodes were up", err))
 		}
 		waitFor(ctx, 2*time.Second)
@@ -211,10 +212,10 @@ func (t *trial) endure(ctx context.Context, f fault) ([]finding, error) {
 		return nil, err
 	}
 	healed := time.Now()
-	if err := t.acknowledged(ctx, availableLimit); err != nil {
+	if err := t.acknowledged(ctx, again, availableLimit); err != nil {
 		p.found = append(p.found, t.unavailable("with all nodes back", err))
 		// How long, then?
-		if t.acknowledged(ctx, patience) == nil {
+		if t.acknowledged(ctx, again, patience) == nil {
 			p.found[len(p.found)-1].what += fmt.Sprintf("; then it went on, after %s", time.Since(healed).Round(time.Second))
 		}
 	}
@@ -248,18 +249,18 @@ func (t *trial) unavailable(when string, err error) finding {
 	return f
 }
 
-// acknowledged waits for some more acknowledgements on each stream, to publishers that
-// may use any node.
-func (t *trial) acknowledged(ctx context.Context, limit time.Duration) error {
+// acknowledged waits for n more acknowledgements on each stream, to publishers that may
+// use any node.
+func (t *trial) acknowledged(ctx context.Context, n int, limit time.Duration) error {
 	want := map[*ledger]int{}
 	for b, p := range t.pulses {
 		_, now := p.longest(time.Now())
-		want[b] = now + warm
+		want[b] = now + n
 	}
 	return t.until(ctx, limit, func(context.Context) error {
 		for b, p := range t.pulses {
 			if _, now := p.longest(time.Now()); now < want[b] {
-				return fmt.Errorf("%s: %d acknowledgements of %d: %w", b.name, warm-(want[b]-now), warm, trio.ErrNotYet)
+				return fmt.Errorf("%s: %d acknowledgements of %d: %w", b.name, n-(want[b]-now), n, trio.ErrNotYet)
 			}
 		}
 		return nil
