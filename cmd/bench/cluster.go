@@ -29,6 +29,7 @@ const (
 type clusterOptions struct {
 	queueOptions
 	times int
+	grows int
 	parts *regexp.Regexp
 }
 
@@ -36,6 +37,7 @@ type clusterOptions struct {
 const (
 	gapsPart  = "gaps"
 	ratesPart = "rates"
+	growsPart = "grows"
 )
 
 func parseCluster(args []string, stderr io.Writer) (clusterOptions, error) {
@@ -45,8 +47,9 @@ func parseCluster(args []string, stderr io.Writer) (clusterOptions, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.holdfast, "holdfast", "bin/holdfast", "the binary to measure")
 	f.StringVar(&o.dir, "dir", "bin/bench-data", "where images and data are while it runs; a disk, not a tmpfs")
-	f.StringVar(&parts, "parts", "", "gaps (a node is killed, or cut off), rates (messages per second), as an expression")
+	f.StringVar(&parts, "parts", "", "gaps (a node is killed, or cut off), rates (messages per second), grows (a single node with a million messages), as an expression")
 	f.IntVar(&o.times, "times", 15, "how often each fault is measured on each side, by turns")
+	f.IntVar(&o.grows, "grows", 3, "how often a single node grows")
 	f.StringVar(&kind, "fs", "ext4", "file system of the rates, made in an image file: ext4 or xfs")
 	f.Int64Var(&o.size, "size", 6144, "MiB of the image; it is sparse")
 	f.IntVar(&o.pairs, "pairs", 15, "how often each peer is measured in each cell of the rates; a bound needs six")
@@ -130,6 +133,10 @@ func clusterInside(ctx context.Context, args []string, stdout, stderr io.Writer)
 		g := &gapRun{lab: l, place: q.places[0], hosts: hosts, times: o.times, out: stdout}
 		measured = g.measureAll(ctx)
 		page.Gaps = g.gaps
+	}
+	if measured == nil && o.parts.MatchString(growsPart) {
+		g := &gapRun{lab: l, place: q.places[0], hosts: hosts, out: stdout}
+		page.Growths, measured = g.measureGrowth(ctx, o.grows)
 	}
 	if measured == nil && o.parts.MatchString(ratesPart) {
 		q.peers, page.Versions = l.clusterPeers(o.peers, stdout)

@@ -15,13 +15,14 @@ type clusterPage struct {
 	Seed     uint64         `json:"seed"`
 	Gaps     []*gap         `json:"gaps"`
 	Rates    []*queueResult `json:"rates"`
+	Growths  []growth       `json:"grows"`
 
 	peers []queuePeer
 }
 
 // sections of the page, in order; what was not measured writes nothing.
 func (p *clusterPage) sections() []func(*strings.Builder) {
-	return []func(*strings.Builder){p.gapsSection, p.ratesSection}
+	return []func(*strings.Builder){p.gapsSection, p.growsSection, p.ratesSection}
 }
 
 // markdown is the page that the documentation includes.
@@ -47,6 +48,18 @@ func (p *clusterPage) gapsSection(b *strings.Builder) {
 	b.WriteString("| Fault | Holdfast, median (max) | stock strict, median (max) | Times |\n|---|---|---|---|\n")
 	for i := 0; i+1 < len(p.Gaps); i += 2 {
 		fmt.Fprintf(b, "| %s | %s | %s | %d |\n", p.Gaps[i].Fault, p.Gaps[i], p.Gaps[i+1], len(p.Gaps[i].Took))
+	}
+}
+
+func (p *clusterPage) growsSection(b *strings.Builder) {
+	if len(p.Growths) == 0 {
+		return
+	}
+	b.WriteString("\n## A single node with a million messages of 256 B grows to three\n\n")
+	b.WriteString("Somebody publishes meanwhile. The limit is writing as much twice to the same volume, with an fsync at the end; the three nodes share that volume.\n\n")
+	b.WriteString("| Until all have three copies | ÷ the limit | Nothing acknowledged for | On disk |\n|---|---|---|---|\n")
+	for _, g := range p.Growths {
+		fmt.Fprintf(b, "| %s | %.1f | %s | %s |\n", quantity(g.Copied, seconds), g.Copied/g.Limit, quantity(g.Cut, seconds), byteSize(int(g.Bytes)))
 	}
 }
 
