@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,9 @@ const (
 	// requestTimeout is longer than the 4 s that a meta leader waits for the
 	// leaders of streams before it answers a list without them.
 	requestTimeout = 10 * time.Second
+	// askAgain is when a question about one object is asked once more within
+	// requestTimeout: in a cluster one that is asked while leaders change is never answered.
+	askAgain = 3 * time.Second
 )
 
 // ErrClosed is returned by every call after Close.
@@ -129,7 +134,7 @@ func (c *Client) request(ctx context.Context, account, subject string, req, resp
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	msg, err := nc.RequestWithContext(ctx, "$JS.API."+subject, body)
+	msg, err := ask(ctx, nc, subject, body)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return errNoJetStream
 	}
@@ -141,6 +146,22 @@ func (c *Client) request(ctx context.Context, account, subject string, req, resp
 		return err
 	}
 	return decode(msg.Data, resp)
+}
+
+// ask sends a request until there is an answer, if it changes nothing and is about one
+// object; else once.
+func ask(ctx context.Context, nc *nats.Conn, subject string, body []byte) (*nats.Msg, error) {
+	if !slices.ContainsFunc([]string{"STREAM.INFO.", "CONSUMER.INFO.", "STREAM.MSG.GET."}, func(p string) bool { return strings.HasPrefix(subject, p) }) {
+		return nc.RequestWithContext(ctx, "$JS.API."+subject, body)
+	}
+	for {
+		once, cancel := context.WithTimeout(ctx, askAgain)
+		msg, err := nc.RequestWithContext(once, "$JS.API."+subject, body)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return msg, err
+		}
+	}
 }
 
 // decode reads an answer, numbers kept as they are written.
