@@ -109,6 +109,7 @@ type Appliance struct {
 
 	mu         sync.Mutex // guards what follows; taken last, never while calling a part
 	phase      admin.Phase
+	waitsFor   string // what keeps it in PhaseJoining
 	clientAddr net.Addr
 	plan       bootstrap.Plan    // what stands between the server and the configuration
 	compared   time.Time         // when plan was made

@@ -39,13 +39,15 @@ type cluster struct {
 	mu    sync.Mutex
 	self  int             // which of cluster.peers this node is; -1 while that is not known
 	peers map[string]peer // by address, as cluster.peers has it
+	sightings
 }
 
 // peer is what a node said about itself, or why it said nothing.
 type peer struct {
 	answer join.Answer
-	asked  time.Time
-	ahead  time.Duration // its clock
+	asked  time.Time     // when it answered last
+	ahead  time.Duration // its clock, give or take unsure
+	unsure time.Duration
 	err    error
 }
 
@@ -68,7 +70,7 @@ func (a *Appliance) openCluster() error {
 			names = append(names, host)
 		}
 	}
-	a.cluster = &cluster{config: c, secret: []byte(secret), self: -1, peers: map[string]peer{}, news: make(chan struct{}, 1)}
+	a.cluster = &cluster{config: c, secret: []byte(secret), self: -1, peers: map[string]peer{}, news: make(chan struct{}, 1), sightings: newSightings()}
 	a.cluster.routes, err = certs.OpenAuto(certs.Options{
 		Dir: a.dir.RoutesDir(), Write: datadir.WriteFile, Now: time.Now, Names: names, NodeName: a.dir.NodeName(), BothEnds: true,
 	})
@@ -120,10 +122,7 @@ func (a *Appliance) checkStore(clustered bool) error {
 
 // introduce answers another node.
 func (a *Appliance) introduce(r join.Request) join.Answer {
-	out := join.Answer{Node: a.dir.NodeName(), Time: time.Now(), Version: a.opts.Version, Wants: newChange(a.config(), "").digest}
-	if err := a.engine.Whole(); err != nil {
-		out.Lacks = err.Error()
-	}
+	out := a.describe()
 	operator, err := a.identity.Operator()
 	switch {
 	case err != nil:
@@ -136,7 +135,11 @@ func (a *Appliance) introduce(r join.Request) join.Answer {
 	if out.Refused = fits(a.cluster.config, out.Node, r); out.Refused != "" {
 		return out
 	}
+	if r.Process == out.Process {
+		return out // it asked itself
+	}
 	if r.Node == out.Node || a.connectedTo(r.Node) && r.Operator == "" {
+		a.tellSameName(r)
 		out.Refused = fmt.Sprintf("there is a node %q in the cluster already; each needs a name and a data directory of its own", r.Node)
 		return out
 	}

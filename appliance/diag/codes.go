@@ -97,6 +97,9 @@ const (
 	CodeClusterPeer   Code = "HF2402"
 	CodeClusterJoin   Code = "HF2403"
 	CodeClusterStore  Code = "HF2404"
+	CodeClusterClock  Code = "HF2411"
+	CodeClusterName   Code = "HF2412"
+	CodeClusterCopies Code = "HF2413"
 )
 
 // HF30xx: the commands.
