@@ -4,6 +4,7 @@ package appliance
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net"
@@ -63,6 +64,7 @@ type Appliance struct {
 	opts    Options
 	log     *slog.Logger
 	started time.Time
+	process string // tells this process from every other node's
 	current atomic.Pointer[config.Config]
 
 	dir      *datadir.Dir
@@ -134,6 +136,7 @@ func Open(o Options) (_ *Appliance, err error) {
 		opts:       o,
 		log:        o.Log,
 		started:    time.Now(),
+		process:    rand.Text(),
 		phase:      admin.PhaseStarting,
 		broken:     make(chan error, 2),
 		stopping:   make(chan struct{}),

@@ -67,8 +67,8 @@ func (a *Appliance) namesake(ctx context.Context) string {
 	var asking sync.WaitGroup
 	for i, p := range c.config.Peers {
 		asking.Go(func() {
-			said, err := join.Ask(ctx, joinAddress(p), c.secret, a.question(operator))
-			found[i] = err == nil && said.Node == a.dir.NodeName() && said.Process != c.process
+			said, err := join.Ask(ctx, joinAddress(p), c.secret, a.question(c, operator))
+			found[i] = err == nil && said.Node == a.dir.NodeName() && said.Process != a.process
 		})
 	}
 	asking.Wait()
@@ -81,11 +81,10 @@ func (a *Appliance) namesake(ctx context.Context) string {
 }
 
 // question is what this node says when it asks another one.
-func (a *Appliance) question(operator string) join.Request {
-	c := a.cluster
+func (a *Appliance) question(c *cluster, operator string) join.Request {
 	return join.Request{
 		Cluster: c.config.Name, Node: a.dir.NodeName(), Version: a.opts.Version, Peers: c.config.Peers, Operator: operator,
-		Time: time.Now(), Process: c.process,
+		Time: time.Now(), Process: a.process,
 	}
 }
 

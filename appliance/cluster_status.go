@@ -18,7 +18,7 @@ import (
 // describe is what this node says of itself to the others.
 func (a *Appliance) describe() join.Answer {
 	out := join.Answer{
-		Node: a.dir.NodeName(), Process: a.cluster.process, Time: time.Now(), Version: a.opts.Version, NATS: engine.ServerVersion(),
+		Node: a.dir.NodeName(), Process: a.process, Time: time.Now(), Version: a.opts.Version, NATS: engine.ServerVersion(),
 		Wants: newChange(a.config(), "").digest, Certificates: a.describeCerts(time.Now()),
 	}
 	if err := a.engine.Whole(); err != nil {

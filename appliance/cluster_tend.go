@@ -29,7 +29,7 @@ func (a *Appliance) tendCluster(ctx context.Context, led chan<- struct{}) {
 	var tending sync.WaitGroup
 	defer tending.Wait()
 	tending.Go(func() { a.tendLead(ctx, led) })
-	tending.Go(func() { a.tendPeers(ctx) })
+	tending.Go(func() { a.tendPeers(ctx, a.cluster) })
 	tending.Go(func() { a.tendRoutes(ctx) })
 	tending.Go(func() { a.tendCopies(ctx) })
 	tending.Go(func() { a.tendShared(ctx) })
@@ -105,8 +105,7 @@ func (a *Appliance) tendShared(ctx context.Context) {
 }
 
 // tendPeers asks the other nodes who they are.
-func (a *Appliance) tendPeers(ctx context.Context) {
-	c := a.cluster
+func (a *Appliance) tendPeers(ctx context.Context, c *cluster) {
 	self := -1
 	every(ctx, peersEvery, func() {
 		if self < 0 {
@@ -123,7 +122,7 @@ func (a *Appliance) tendPeers(ctx context.Context) {
 		var asking sync.WaitGroup
 		for i, p := range c.config.Peers {
 			if i != self {
-				asking.Go(func() { a.askPeer(ctx, p, operator) })
+				asking.Go(func() { a.askPeer(ctx, c, p, operator) })
 			}
 		}
 		asking.Wait()
@@ -131,12 +130,11 @@ func (a *Appliance) tendPeers(ctx context.Context) {
 }
 
 // askPeer asks a node who it is, and keeps what it says.
-func (a *Appliance) askPeer(ctx context.Context, p, operator string) {
-	c := a.cluster
+func (a *Appliance) askPeer(ctx context.Context, c *cluster, p, operator string) {
 	begun := time.Now()
-	answer, err := join.Ask(ctx, joinAddress(p), c.secret, a.question(operator))
+	answer, err := join.Ask(ctx, joinAddress(p), c.secret, a.question(c, operator))
 	now := time.Now()
-	if ctx.Err() != nil || err == nil && answer.Process == c.process && answer.Process != "" {
+	if ctx.Err() != nil || err == nil && answer.Process == a.process {
 		return // it is this node, by an address that it does not know as its own
 	}
 	c.mu.Lock()

@@ -4,7 +4,6 @@ package appliance
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,10 +21,8 @@ const (
 	leaderGrace = 10 * time.Second
 )
 
-// sightings are what a node of a cluster saw happen, and when. Guarded by cluster.mu,
-// but for process.
+// sightings are what a node of a cluster saw happen, and when. Guarded by cluster.mu.
 type sightings struct {
-	process    string               // tells this process from every other
 	lost, met  map[string]time.Time // since when there is no route to a node, and since when there is one, by name
 	leaderless time.Time            // since when the cluster has no leader; zero while it has
 	// streams have no leader since then, by ACCOUNT/STREAM.
@@ -33,7 +30,7 @@ type sightings struct {
 }
 
 func newSightings() sightings {
-	return sightings{process: rand.Text(), lost: map[string]time.Time{}, met: map[string]time.Time{}, streams: map[string]time.Time{}, leaderless: time.Now()}
+	return sightings{lost: map[string]time.Time{}, met: map[string]time.Time{}, streams: map[string]time.Time{}, leaderless: time.Now()}
 }
 
 // sight notes which routes there are, and whether there is a leader. It returns the

@@ -74,8 +74,9 @@ type joining struct {
 	secret  []byte
 	started time.Time
 
-	mu    sync.Mutex
-	waits map[string]error // why, by the address of a node; "" for this one
+	mu     sync.Mutex
+	waits  map[string]error // why, by the address of a node; "" for this one
+	httpAt net.Addr         // where listen.http is open; nil for nowhere
 }
 
 // serve opens the admin socket, so that status says for whom the node waits, and tells
@@ -93,21 +94,32 @@ func (j *joining) serve() (closeAll func() error, err error) {
 		serving.Wait()
 		return err
 	}
-	port, err := listenJoin(j.opts.Config.Cluster)
+	at, closeHTTP, err := j.serveHTTP()
 	if err != nil {
 		return nil, errors.Join(err, closeAdmin())
 	}
+	j.mu.Lock()
+	j.httpAt = at
+	j.mu.Unlock()
+	port, err := listenJoin(j.opts.Config.Cluster)
+	if err != nil {
+		return nil, errors.Join(err, closeHTTP(), closeAdmin())
+	}
 	k, err := join.Serve(port, j.secret, j.introduce, j.opts.Log)
 	if err != nil {
-		return nil, errors.Join(err, port.Close(), closeAdmin())
+		return nil, errors.Join(err, port.Close(), closeHTTP(), closeAdmin())
 	}
-	return func() error { return errors.Join(k.Close(), closeAdmin()) }, nil
+	return func() error { return errors.Join(k.Close(), closeHTTP(), closeAdmin()) }, nil
 }
 
 // introduce answers another node.
 func (j *joining) introduce(r join.Request) join.Answer {
-	a := join.Answer{Node: j.dir.NodeName(), Time: time.Now(), Version: j.opts.Version, Wants: newChange(j.opts.Config, "").digest}
-	if a.Refused = fits(j.opts.Config.Cluster, a.Node, r); a.Refused == "" {
+	a := join.Answer{Node: j.dir.NodeName(), Time: time.Now(), Version: j.opts.Version, NATS: engine.ServerVersion(), Wants: newChange(j.opts.Config, "").digest}
+	switch a.Refused = fits(j.opts.Config.Cluster, a.Node, r); {
+	case a.Refused != "":
+	case r.Node == a.Node:
+		a.Refused = fmt.Sprintf("it is node %q, too; each needs a name and a data directory of its own", r.Node)
+	default:
 		a.Refused, a.Wait = "it has no identity itself yet", true
 	}
 	return a
@@ -249,6 +261,9 @@ func (j *joining) missing() []string {
 			out = append(out, fmt.Sprintf("cluster: waiting for %s: %v", p, err))
 		}
 	}
+	if len(out) == 0 {
+		return []string{"cluster: asking the other nodes"} // it is not ready before it has an identity
+	}
 	return out
 }
 
@@ -269,6 +284,9 @@ func (j *joining) Status(context.Context) (admin.Status, error) {
 	self, _ := selfAmong(context.Background(), c)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.httpAt != nil {
+		s.Listeners = append(s.Listeners, admin.Listener{Name: "http", Address: j.httpAt.String(), Open: true})
+	}
 	for i, p := range c.Peers {
 		m := admin.Member{Address: p, Self: i == self}
 		if err := j.waits[p]; err != nil {
