@@ -64,7 +64,7 @@ func placements(observed bootstrap.Observed, local []engine.Copies, nodes []admi
 	}
 	out := make([]admin.Placement, 0, len(known))
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		p := admin.Placement{Name: name, Leader: leaders[name], Copies: known[name]}
+		p := admin.Placement{Name: name, Leader: leaders[name], Copies: gone(known[name], leaders[name], nodes)}
 		if p.Leader == "" {
 			if t, ok := since[name]; ok {
 				p.NoLeaderSince = &t
@@ -90,6 +90,22 @@ func nodesOf(c engine.Copies) []admin.Copy {
 func asSaid(copies []admin.Copy, nodes []admin.Member) []admin.Copy {
 	for i, c := range copies {
 		copies[i].Current = c.Current || !c.Offline && slices.ContainsFunc(nodes, func(m admin.Member) bool { return m.Name == c.Node && m.Current })
+	}
+	return copies
+}
+
+// unheard is how long a leader may not hear of a copy before it is taken for gone where
+// there is no route to it: the server itself takes minutes to call a node offline.
+const unheard = 2 * time.Second
+
+// gone marks the copies that are not there.
+func gone(copies []admin.Copy, leader string, nodes []admin.Member) []admin.Copy {
+	for i, c := range copies {
+		away := slices.ContainsFunc(nodes, func(m admin.Member) bool { return m.Name == c.Node && !m.Self && !m.Connected })
+		silent := c.Seen >= unheard.Seconds() || c.Seen == 0 && !c.Current // 0 is never
+		if away && c.Node != leader && (leader == "" || silent) {
+			copies[i].Offline, copies[i].Current = true, false
+		}
 	}
 	return copies
 }

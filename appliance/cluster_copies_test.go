@@ -93,7 +93,7 @@ func TestPlacementsAreThoseOfTheLeader(t *testing.T) {
 		{Account: "a", Stream: "SILENT", Nodes: []engine.Copy{{Node: "n2"}, {Node: "n3", Offline: true}}},
 		{Account: "b", Stream: "OWN", Leader: "n2", Nodes: []engine.Copy{{Node: "n1"}, {Node: "n2"}, {Node: "n3"}}},
 	}
-	nodes := []admin.Member{{Name: "n1", Current: true}, {Name: "n2", Self: true, Current: true}, {Name: "n3"}}
+	nodes := []admin.Member{{Name: "n1", Current: true, Connected: true}, {Name: "n2", Self: true, Current: true}, {Name: "n3", Connected: true}}
 	got := map[string]admin.Placement{}
 	for _, p := range placements(observed, local, nodes, map[string]time.Time{"a/SILENT": since}) {
 		got[p.Name] = p
@@ -117,6 +117,28 @@ func TestPlacementsAreThoseOfTheLeader(t *testing.T) {
 	}
 	if p := got["a/SILENT"]; p.NoLeaderSince == nil || !strings.Contains(p.Problem, "does not hear of n3") || !strings.Contains(p.Fix, "bring n3 up") {
 		t.Errorf("got %+v, want since when and which node to bring up", p)
+	}
+}
+
+// TestACopyIsGoneWhenNobodyHearsOfIt does not wait for the server to call it offline.
+func TestACopyIsGoneWhenNobodyHearsOfIt(t *testing.T) {
+	nodes := []admin.Member{{Name: "n1", Self: true}, {Name: "n2", Connected: true}, {Name: "n3"}}
+	for name, c := range map[string]struct {
+		leader string
+		seen   float64
+		whole  bool
+		want   bool
+	}{
+		"its leader heard of it": {"n2", 0.5, true, false},
+		"its leader did not":     {"n2", 9, true, true},
+		"its leader never did":   {"n2", 0, false, true},
+		"there is none":          {"", 0, true, true},
+		"it leads":               {"n3", 9, true, false},
+	} {
+		got := gone([]admin.Copy{{Node: "n1", Seen: 9}, {Node: "n2", Seen: 9}, {Node: "n3", Seen: c.seen, Current: c.whole}}, c.leader, nodes)
+		if got[0].Offline || got[1].Offline || got[2].Offline != c.want || got[2].Current == c.want {
+			t.Errorf("%s: got %+v, want n3 gone %t and nobody else", name, got, c.want)
+		}
 	}
 }
 
@@ -146,7 +168,7 @@ func TestARouteAndALeaderAreSeenToComeAndGo(t *testing.T) {
 		{state(""), "", "", true},
 		{state("n2", "n2", "n3"), "", "n2 n3", false},
 	} {
-		lost, found := s.sight(step.state, begun.Add(time.Duration(i)*time.Second))
+		lost, found := s.sight(step.state, []string{"n2"}, begun.Add(time.Duration(i)*time.Second))
 		if strings.Join(lost, " ") != step.lost || strings.Join(found, " ") != step.found || s.leaderless.IsZero() == step.leaderless {
 			t.Errorf("step %d: got lost %v, found %v and no leader since %v, want %q, %q and %t", i, lost, found, s.leaderless, step.lost, step.found, step.leaderless)
 		}

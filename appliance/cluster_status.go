@@ -173,7 +173,10 @@ const (
 // noRoute says why there is no route to a node that answers.
 func (v view) noRoute(m admin.Member, said peer) (what, fix string) {
 	since, known := v.lost[m.Name]
-	if known && (v.now.Sub(since) < routeGrace || said.asked.Before(since.Add(routeGrace))) {
+	if !known {
+		since = v.now // that it is gone was not even noted yet
+	}
+	if v.now.Sub(since) < routeGrace || said.asked.Before(since.Add(routeGrace)) {
 		return fmt.Sprintf("not connected since %s", clockTime(since, v.now)), "start the node, or mend the way to it; it is tried again every few seconds"
 	}
 	for _, who := range []join.Answer{said.answer, v.self} {
@@ -184,11 +187,7 @@ func (v view) noRoute(m admin.Member, said peer) (what, fix string) {
 			}
 		}
 	}
-	what = fmt.Sprintf("it answers on %s, and there is no route to %s", joinAddress(m.Address), m.Address)
-	if known {
-		what += ", since " + clockTime(since, v.now)
-	}
-	return what, "open the port of cluster.listen in both directions; the log of both nodes says more"
+	return fmt.Sprintf("it answers on %s, and there is no route to %s, since %s", joinAddress(m.Address), m.Address, clockTime(since, v.now)), "open the port of cluster.listen in both directions; the log of both nodes says more"
 }
 
 // unseen is a node that this one has a route to, and the other does not.

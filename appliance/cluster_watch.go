@@ -33,10 +33,16 @@ func newSightings() sightings {
 	return sightings{lost: map[string]time.Time{}, met: map[string]time.Time{}, streams: map[string]time.Time{}, leaderless: time.Now()}
 }
 
-// sight notes which routes there are, and whether there is a leader. It returns the
-// nodes that were lost and found since.
-func (s *sightings) sight(state engine.ClusterState, now time.Time) (lost, found []string) {
-	for _, m := range state.Members {
+// sight notes which routes there are, and whether there is a leader. heard are nodes that
+// are known from elsewhere. It returns the nodes that were lost and found since.
+func (s *sightings) sight(state engine.ClusterState, heard []string, now time.Time) (lost, found []string) {
+	members := slices.Clone(state.Members)
+	for _, name := range append(heard, slices.Sorted(maps.Keys(s.met))...) {
+		if !slices.ContainsFunc(members, func(m engine.Member) bool { return m.Name == name }) {
+			members = append(members, engine.Member{Name: name})
+		}
+	}
+	for _, m := range members {
 		_, wasLost := s.lost[m.Name]
 		_, wasMet := s.met[m.Name]
 		switch {
@@ -51,14 +57,6 @@ func (s *sightings) sight(state engine.ClusterState, now time.Time) (lost, found
 				lost = append(lost, m.Name)
 			}
 			delete(s.met, m.Name)
-		}
-	}
-	// A node that was never heard of by the leader is a member only while it is connected.
-	for name := range s.met {
-		if !slices.ContainsFunc(state.Members, func(m engine.Member) bool { return m.Name == name }) {
-			s.lost[name] = now
-			delete(s.met, name)
-			lost = append(lost, name)
 		}
 	}
 	switch {
@@ -109,7 +107,13 @@ func (a *Appliance) tendRoutes(ctx context.Context) {
 			return
 		}
 		a.cluster.mu.Lock()
-		lost, found := a.cluster.sight(state, time.Now())
+		var heard []string
+		for _, p := range a.cluster.peers {
+			if p.answer.Node != "" && p.answer.Node != a.dir.NodeName() {
+				heard = append(heard, p.answer.Node)
+			}
+		}
+		lost, found := a.cluster.sight(state, heard, time.Now())
 		a.cluster.mu.Unlock()
 		for _, n := range lost {
 			a.log.Warn("not connected to another node any more", keyNode, n)
@@ -142,7 +146,7 @@ func (a *Appliance) tendCopies(ctx context.Context) {
 				break
 			}
 			c := copies[slices.IndexFunc(copies, func(c engine.Copies) bool { return c.Account+"/"+c.Stream == name })]
-			what, fix := leaderlessText(nodesOf(c))
+			what, fix := leaderlessText(gone(nodesOf(c), "", a.clusterStatus().Nodes))
 			a.log.Error("a stream has no leader, and takes and delivers nothing", keyStream, name, keyCode, string(diag.CodeClusterCopies), keyWhat, what, keyFix, fix)
 		}
 		if len(found) > 0 {
