@@ -111,7 +111,7 @@ func (v view) member(address string, self bool, said peer) admin.Member {
 		m.NotConnectedSince = &since
 	}
 	m.Code, m.Problem, m.Fix = v.problem(m, said)
-	m.Warnings = v.warnings(said)
+	m.Warnings = v.warnings(m.Code, said)
 	m.Current = said.err == nil && !said.asked.IsZero() && m.Connected && said.answer.Lacks == ""
 	return m
 }
@@ -203,13 +203,13 @@ func (v view) unseen(m admin.Member, said peer) string {
 	return ""
 }
 
-// warnings are what will hurt later.
-func (v view) warnings(said peer) []string {
+// warnings are what will hurt later, and clocks that are apart where the problem is another.
+func (v view) warnings(problem diag.Code, said peer) []string {
 	if said.asked.IsZero() {
 		return nil
 	}
 	var out []string
-	if apart := said.ahead.Abs() - said.unsure; apart > clockApart && apart <= clockBreaks {
+	if apart := said.ahead.Abs() - said.unsure; apart > clockApart && problem != diag.CodeClusterClock {
 		out = append(out, clockText(said.ahead))
 	}
 	if said.answer.Version != "" && said.answer.Version != v.self.Version {

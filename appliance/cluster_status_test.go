@@ -83,6 +83,9 @@ func TestWhatIsSaidOfAMember(t *testing.T) {
 		"a clock that is an hour behind": {
 			said: change(func(p *peer) { p.ahead = -time.Hour }), problem: "its clock is 1h0m0s behind this node's", current: true,
 		},
+		"an hour ahead, and no route": {
+			said: change(func(p *peer) { p.answer.Node, p.ahead = "n3", time.Hour }), problem: "there is no route", warning: "its clock is 1h0m0s ahead",
+		},
 		"a clock that is seconds off": {
 			said: change(func(p *peer) { p.ahead = 3 * time.Second }), warning: "its clock is 3s ahead", current: true,
 		},

@@ -58,7 +58,7 @@ func Join(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	j := &joining{opts: o, dir: dir, secret: []byte(secret), started: time.Now(), waits: map[string]error{}}
+	j := &joining{opts: o, dir: dir, secret: []byte(secret), started: time.Now(), waits: map[string]error{}, clocks: map[string]bool{}}
 	closeServers, err := j.serve()
 	if err != nil {
 		return err
@@ -73,6 +73,8 @@ type joining struct {
 	dir     *datadir.Dir
 	secret  []byte
 	started time.Time
+
+	clocks map[string]bool // of which peers it was logged that their clock is apart
 
 	mu     sync.Mutex
 	waits  map[string]error // why, by the address of a node; "" for this one
@@ -200,7 +202,9 @@ func (j *joining) round(ctx context.Context) (done bool, err error) {
 		if i == self {
 			continue
 		}
+		asked := time.Now()
 		a, err := join.Ask(ctx, joinAddress(peer), j.secret, j.request())
+		j.lookAtClock(peer, a, asked, err)
 		switch {
 		case err != nil:
 		case a.Wait:

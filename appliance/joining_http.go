@@ -12,7 +12,9 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
 	"github.com/holdfast-mq/holdfast/appliance/certs"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/appliance/join"
 	"github.com/holdfast-mq/holdfast/appliance/metrics"
 )
 
@@ -76,4 +78,18 @@ func (j *joining) httpTLS() (*tls.Config, error) {
 		return own.TLSConfig(), nil
 	}
 	return certs.Stopgap(j.dir.NodeName(), machineNames(), time.Now())
+}
+
+// lookAtClock logs once that the clock of another node is apart: the first thing that a
+// node learns of the others is the time to say it.
+func (j *joining) lookAtClock(peer string, a join.Answer, asked time.Time, err error) {
+	if err != nil || j.clocks[peer] {
+		return
+	}
+	took := time.Since(asked)
+	ahead := a.Time.Sub(asked.Add(took / 2))
+	if ahead.Abs()-took/2 > clockBreaks {
+		j.clocks[peer] = true
+		j.opts.Log.Warn("the clocks of two nodes are apart", keyAddress, peer, keyNode, a.Node, keyCode, string(diag.CodeClusterClock), keyWhat, clockText(ahead), keyFix, clockFix)
+	}
 }
