@@ -11,15 +11,22 @@ import (
 	"testing"
 )
 
-// edit changes the configuration of a node.
-func (n *node) edit(from, to string) {
+// text is the configuration of a node.
+func (n *node) text() string {
 	n.t.Helper()
 	data, err := os.ReadFile(n.file())
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	changed := strings.Replace(string(data), from, to, 1)
-	if changed == string(data) {
+	return string(data)
+}
+
+// edit changes it.
+func (n *node) edit(from, to string) {
+	n.t.Helper()
+	data := n.text()
+	changed := strings.Replace(data, from, to, 1)
+	if changed == data {
 		n.t.Fatalf("got no %q in %s", from, data)
 	}
 	n.configure(changed)
@@ -107,11 +114,8 @@ func TestProcessPeersThatDifferAreNamed(t *testing.T) {
 	}
 	waitAllReady(t, nodes...)
 	nodes[2].stop()
-	data, err := os.ReadFile(nodes[2].file())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, _ := strings.Cut(string(data), "peers: [")
+	data := nodes[2].text()
+	_, list, _ := strings.Cut(data, "peers: [")
 	list, _, _ = strings.Cut(list, "]")
 	peers := strings.Split(list, ", ")
 	nodes[2].edit(list, strings.Join([]string{peers[1], peers[0], peers[2]}, ", "))
@@ -119,7 +123,7 @@ func TestProcessPeersThatDifferAreNamed(t *testing.T) {
 	nodes[0].says(2, "cluster.peers is [")
 	nodes[2].says(0, "cluster.peers is [")
 	nodes[2].stop()
-	nodes[2].configure(string(data))
+	nodes[2].configure(data)
 	nodes[2].launch()
 	waitAllReady(t, nodes...)
 	for _, n := range nodes {
