@@ -35,14 +35,20 @@ func (a *Appliance) addCopies(ctx context.Context, c *admin.Cluster, observed bo
 	}
 	a.cluster.mu.Lock()
 	since := maps.Clone(a.cluster.streams)
+	alone := map[string]string{}
+	for _, p := range a.cluster.peers {
+		for _, name := range p.answer.Alone {
+			alone[name] = p.answer.Node
+		}
+	}
 	a.cluster.mu.Unlock()
-	c.Streams = placements(all, local, c.Nodes, since)
+	c.Streams = placements(all, local, c.Nodes, alone, since)
 	c.Losses = losses(*c)
 }
 
 // placements joins what leaders said of streams with what this node knows of those that
-// it keeps itself.
-func placements(observed bootstrap.Observed, local []engine.Copies, nodes []admin.Member, since map[string]time.Time) []admin.Placement {
+// it keeps itself, and of those that a node said it keeps alone.
+func placements(observed bootstrap.Observed, local []engine.Copies, nodes []admin.Member, alone map[string]string, since map[string]time.Time) []admin.Placement {
 	known := map[string][]admin.Copy{}
 	leaders := map[string]string{}
 	for _, c := range local {
@@ -63,6 +69,11 @@ func placements(observed bootstrap.Observed, local []engine.Copies, nodes []admi
 		}
 	}
 	out := make([]admin.Placement, 0, len(known))
+	for name, copies := range known {
+		if node := alone[name]; node != "" && len(copies) == 0 {
+			known[name] = []admin.Copy{{Node: node}}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		p := admin.Placement{Name: name, Leader: leaders[name], Copies: gone(known[name], leaders[name], nodes)}
 		if p.Leader == "" {
@@ -133,6 +144,8 @@ func leaderlessText(copies []admin.Copy) (what, fix string) {
 		}
 	}
 	switch {
+	case len(gone) == 1 && len(all) == 1:
+		return fmt.Sprintf("its only copy is on %s, of which this node does not hear", gone[0]), fmt.Sprintf("bring %s up, or mend the way there; nothing is lost as long as its disk is not", gone[0])
 	case len(copies) == 0:
 		return "no leader answers, and this node does not keep it", "see which nodes are missing, and bring them up; `holdfast cluster status` on another node may know more"
 	case len(gone) > 0:

@@ -87,33 +87,38 @@ func TestPlacementsAreThoseOfTheLeader(t *testing.T) {
 		}},
 		"ELSEWHERE": {Unavailable: "gone", Placement: bootstrap.Placement{Replicas: []bootstrap.Replica{{Node: "n3", Offline: true}}}},
 		"SILENT":    {Unavailable: "its leader did not answer"},
+		"AWAY":      {Unavailable: "its leader did not answer"},
 	}}}}
 	local := []engine.Copies{
 		{Account: "a", Stream: "LED", Leader: "n1", Nodes: []engine.Copy{{Node: "n1"}, {Node: "n2"}, {Node: "n3"}}},
 		{Account: "a", Stream: "SILENT", Nodes: []engine.Copy{{Node: "n2"}, {Node: "n3", Offline: true}}},
 		{Account: "b", Stream: "OWN", Leader: "n2", Nodes: []engine.Copy{{Node: "n1"}, {Node: "n2"}, {Node: "n3"}}},
 	}
-	nodes := []admin.Member{{Name: "n1", Current: true, Connected: true}, {Name: "n2", Self: true, Current: true}, {Name: "n3", Connected: true}}
+	nodes := []admin.Member{{Name: "n1", Current: true, Connected: true}, {Name: "n2", Self: true, Current: true}, {Name: "n3", Connected: true}, {Name: "n4"}}
 	got := map[string]admin.Placement{}
-	for _, p := range placements(observed, local, nodes, map[string]time.Time{"a/SILENT": since}) {
+	for _, p := range placements(observed, local, nodes, map[string]string{"a/AWAY": "n4"}, map[string]time.Time{"a/SILENT": since}) {
 		got[p.Name] = p
 	}
-	if len(got) != 5 {
-		t.Errorf("got %d placements, want those of four streams and one consumer: %v", len(got), got)
+	if len(got) != 6 {
+		t.Errorf("got %d placements, want those of five streams and one consumer: %v", len(got), got)
 	}
 	for name, want := range map[string][]admin.Copy{
 		"a/LED":       {{Node: "n1", Current: true}, {Node: "n2", Current: true}, {Node: "n3", Behind: 7}},
 		"a/LED/d":     {{Node: "n2", Current: true}},
 		"a/ELSEWHERE": {{Node: "n3", Offline: true}},
 		"a/SILENT":    {{Node: "n2", Current: true}, {Node: "n3", Offline: true}},
+		"a/AWAY":      {{Node: "n4", Offline: true}},
 		"b/OWN":       {{Node: "n1", Current: true}, {Node: "n2", Current: true}, {Node: "n3"}},
 	} {
 		if diff := cmp.Diff(want, got[name].Copies); diff != "" {
 			t.Errorf("%s: copies (-want +got):\n%s", name, diff)
 		}
-		if leaderless := name == "a/ELSEWHERE" || name == "a/SILENT"; leaderless != (got[name].Problem != "") || leaderless != (got[name].Fix != "") {
+		if leaderless := name == "a/ELSEWHERE" || name == "a/AWAY" || name == "a/SILENT"; leaderless != (got[name].Problem != "") || leaderless != (got[name].Fix != "") {
 			t.Errorf("%s: got problem %q and fix %q", name, got[name].Problem, got[name].Fix)
 		}
+	}
+	if p := got["a/AWAY"]; !strings.Contains(p.Problem, "its only copy is on n4") {
+		t.Errorf("got %+v, want where its only copy is", p)
 	}
 	if p := got["a/SILENT"]; p.NoLeaderSince == nil || !strings.Contains(p.Problem, "does not hear of n3") || !strings.Contains(p.Fix, "bring n3 up") {
 		t.Errorf("got %+v, want since when and which node to bring up", p)

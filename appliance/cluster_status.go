@@ -31,8 +31,18 @@ func (a *Appliance) describe() join.Answer {
 			}
 		}
 	}
+	if copies, err := a.engine.Copies(); err == nil {
+		for _, c := range copies {
+			if len(c.Nodes) == 1 && len(out.Alone) < mostAlone {
+				out.Alone = append(out.Alone, c.Account+"/"+c.Stream)
+			}
+		}
+	}
 	return out
 }
+
+// mostAlone bounds what a node says of itself every few seconds.
+const mostAlone = 1000
 
 // describeCerts are the certificates of this node: those of the routes have names of
 // their own.
@@ -130,6 +140,8 @@ func (v view) problem(m admin.Member, said peer) (code diag.Code, what, fix stri
 	case said.err != nil && m.Connected && diag.CodeOf(said.err) == diag.CodeClusterPeer:
 		return code, fmt.Sprintf("there is a route to it, and it does not answer on the port behind: %v", said.err),
 			fmt.Sprintf("open %s in both directions", joinAddress(m.Address))
+	case said.err != nil && m.NotConnectedSince != nil && diag.CodeOf(said.err) == diag.CodeClusterPeer:
+		return code, fmt.Sprintf("not connected since %s, and it does not answer: %v", clockTime(*m.NotConnectedSince, v.now), said.err), startFix
 	case said.err != nil:
 		return diag.CodeOf(said.err), said.err.Error(), diag.Hint(said.err)
 	case said.asked.IsZero():
@@ -155,6 +167,7 @@ func (v view) problem(m admin.Member, said peer) (code diag.Code, what, fix stri
 
 const (
 	sameNameFix = "stop one of the two: a data directory is for one node, and each has a node.name of its own; the one that is to be another starts with an empty data directory"
+	startFix    = "start the node, or mend the way to it; it is tried again every few seconds"
 	clockFix    = "let all nodes have their time from the same source, such as chrony"
 )
 
@@ -177,7 +190,7 @@ func (v view) noRoute(m admin.Member, said peer) (what, fix string) {
 		since = v.now // that it is gone was not even noted yet
 	}
 	if v.now.Sub(since) < routeGrace || said.asked.Before(since.Add(routeGrace)) {
-		return fmt.Sprintf("not connected since %s", clockTime(since, v.now)), "start the node, or mend the way to it; it is tried again every few seconds"
+		return fmt.Sprintf("not connected since %s", clockTime(since, v.now)), startFix
 	}
 	for _, who := range []join.Answer{said.answer, v.self} {
 		for _, c := range who.Certificates {

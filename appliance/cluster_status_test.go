@@ -43,6 +43,12 @@ func TestWhatIsSaidOfAMember(t *testing.T) {
 		"another file":  {said: change(func(p *peer) { p.answer.Wants = "v" }), current: true, other: true},
 		"not asked yet": {said: peer{}, problem: "not heard of yet"},
 		"no answer":     {said: change(func(p *peer) { p.err = errors.New("connection refused") }), problem: "connection refused"},
+		"gone for long": {
+			said: change(func(p *peer) {
+				p.answer.Node, p.err = "n3", diag.Fail(diag.CodeClusterPeer, errors.New("refused"), "f")
+			}),
+			problem: "(1h0m0s), and it does not answer: refused",
+		},
 		"no answer, and a route": {
 			said:    change(func(p *peer) { p.err = diag.Fail(diag.CodeClusterPeer, errors.New("timed out"), "f") }),
 			problem: "there is a route to it, and it does not answer on the port behind: timed out",

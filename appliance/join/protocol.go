@@ -69,6 +69,9 @@ type Answer struct {
 	// Sees are the nodes that it has a route to.
 	Sees         []string      `json:"sees,omitempty"`
 	Certificates []Certificate `json:"certificates,omitempty"`
+	// Alone are streams, ACCOUNT/STREAM, that no other node keeps: so it is known where they
+	// are when it is gone. A long list may be cut off.
+	Alone []string `json:"alone,omitempty"`
 	// Lacks says what the node that answers does not have yet of what it should; empty
 	// when it has everything.
 	Lacks string `json:"lacks,omitempty"`

@@ -66,7 +66,7 @@ func printMember(w io.Writer, m admin.Member, all bool) {
 // not as it should be.
 func printPlacements(w io.Writer, c admin.Cluster, all bool) {
 	streams, single, behind := 0, 0, 0
-	var lines []string
+	lines := leaderlessLines(c.Streams, all)
 	for _, p := range c.Streams {
 		if strings.Count(p.Name, "/") == 1 { // others are consumers
 			streams++
@@ -75,10 +75,10 @@ func printPlacements(w io.Writer, c admin.Cluster, all bool) {
 			}
 		}
 		text, bad := placementText(p)
-		if bad {
+		if bad || p.Problem != "" {
 			behind++
 		}
-		if bad || all {
+		if p.Problem == "" && (bad || all) {
 			lines = append(lines, text)
 		}
 	}
@@ -100,15 +100,37 @@ func printPlacements(w io.Writer, c admin.Cluster, all bool) {
 	}
 }
 
+// leaderlessLines are those of streams that nobody leads: many have the same reason.
+func leaderlessLines(streams []admin.Placement, all bool) []string {
+	type reason struct{ what, fix string }
+	var reasons []reason
+	names, first := map[reason][]string{}, map[reason]*time.Time{}
+	for _, p := range streams {
+		if p.Problem == "" {
+			continue
+		}
+		r := reason{p.Problem, p.Fix}
+		if names[r] == nil {
+			reasons = append(reasons, r)
+		}
+		names[r] = append(names[r], p.Name)
+		if t := p.NoLeaderSince; t != nil && (first[r] == nil || t.Before(*first[r])) {
+			first[r] = t
+		}
+	}
+	lines := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		since := ""
+		if t := first[r]; t != nil {
+			since = ", since " + sinceWhen(*t)
+		}
+		lines = append(lines, namesText(names[r], all)+": "+r.what+since+"\n    fix: "+r.fix)
+	}
+	return lines
+}
+
 // placementText says where a stream is kept, and whether something is wrong with that.
 func placementText(p admin.Placement) (text string, bad bool) {
-	if p.Problem != "" {
-		since := ""
-		if p.NoLeaderSince != nil {
-			since = ", since " + sinceWhen(*p.NoLeaderSince)
-		}
-		return p.Name + ": " + p.Problem + since + "\n    fix: " + p.Fix, true
-	}
 	var parts []string
 	for _, c := range p.Copies {
 		switch {
@@ -136,7 +158,7 @@ func seenText(c admin.Copy) string {
 	if c.Seen < 1 {
 		return ""
 	}
-	return ", heard of " + since(c.Seen) + " ago"
+	return ", last heard of " + since(c.Seen) + " ago"
 }
 
 // printLosses says what losing one more node would do.
