@@ -82,8 +82,8 @@ func (a *Appliance) clusterStatus() *admin.Cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v.lost, v.met, v.peers = c.lost, c.met, c.peers
-	if out.Leader == "" && !c.leaderless.IsZero() {
-		out.NoLeaderSince = &c.leaderless
+	if since := c.leaderless; out.Leader == "" && !since.IsZero() {
+		out.NoLeaderSince = &since
 	}
 	for i, p := range c.config.Peers {
 		said, self := c.peers[p], i == c.self

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -93,8 +94,21 @@ func TestProcessTwoFreshNodesOfOneNameAreToldApart(t *testing.T) {
 	for _, n := range nodes {
 		n.launch()
 	}
-	nodes[2].waitsFor(`it is node "n2", too`)
-	nodes[1].waitsFor(`it is node "n2", too`)
+	// Before both have the identity of the cluster, or behind that: one waits.
+	eventually(t, patience, func() error {
+		said := ""
+		for _, n := range nodes[1:] {
+			s, err := n.status()
+			if err != nil {
+				return err
+			}
+			said += strings.Join(s.Missing, "\n")
+		}
+		if !strings.Contains(said, `it is node "n2", too`) && !strings.Contains(said, "another node is n2, too") {
+			return fmt.Errorf("got %q, want that there are two of that name", said)
+		}
+		return nil
+	})
 	nodes[2].kill9()
 	if err := os.RemoveAll(nodes[2].data); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -179,7 +178,7 @@ func (n *node) waitsFor(want ...string) {
 				err = fmt.Errorf("got %q, want %q in it", missing, w)
 			}
 		}
-		return cmp.Or(err, nil)
+		return err
 	})
 }
 
