@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/bootstrap/identity"
@@ -32,6 +33,21 @@ func (a *Appliance) feedWatchdog(ctx context.Context) {
 			}
 			a.log.Info("the server answers again")
 		})
+}
+
+// feedUnasked gives systemd signs of life while a node that ran before recovers its
+// streams: systemd watches it since then.
+func (a *Appliance) feedUnasked(ctx context.Context) (stop func()) {
+	if a.opts.Again == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var fed sync.WaitGroup
+	fed.Go(func() { a.opts.Notify.Feed(ctx, func(context.Context) error { return nil }, func(error) {}) })
+	return func() {
+		cancel()
+		fed.Wait()
+	}
 }
 
 // tendStatusLine keeps the line in systemctl status true.

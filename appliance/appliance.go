@@ -55,6 +55,8 @@ type Options struct {
 	// VerifyLook is how often the node looks whether it is time to read what is stored; a
 	// minute when it is 0.
 	VerifyLook time.Duration
+	// Again is what an earlier Run of this process returned; nil the first time.
+	Again *Again
 	// OnReady is called once, when the client port is open and everything declared exists.
 	OnReady func()
 }
@@ -86,6 +88,11 @@ type Appliance struct {
 	verify     verifying
 	// cluster is nil on a single node.
 	cluster *cluster
+	// growth is how a single node with messages becomes one of a cluster, and spread what
+	// comes after that; else nil. held is the node whose messages this one waits for.
+	growth *growth
+	spread *spreading
+	held   string
 
 	adminListener net.Listener
 	httpListener  net.Listener
@@ -253,14 +260,7 @@ func (a *Appliance) openEngine() error {
 		return err
 	}
 	a.published = a.identity.Trust().Preload
-	a.js = jetstream.New(a.engine, func(account string) (string, []byte, error) {
-		login := a.identity.InternalLogin
-		if account == identity.SystemName {
-			login = func(string) (identity.Login, error) { return a.identity.SystemLogin() }
-		}
-		l, err := login(account)
-		return l.Token, []byte(l.Seed.Reveal()), err
-	})
+	a.js = a.newClient(a.engine)
 	a.storeLimit = limit
 	if err := a.shareIdentity(); err != nil {
 		return err
@@ -271,6 +271,18 @@ func (a *Appliance) openEngine() error {
 	a.loadVerified()
 	a.announce(vol)
 	return nil
+}
+
+// newClient logs in to an engine as Holdfast itself.
+func (a *Appliance) newClient(e *engine.Engine) *jetstream.Client {
+	return jetstream.New(e, func(account string) (string, []byte, error) {
+		login := a.identity.InternalLogin
+		if account == identity.SystemName {
+			login = func(string) (identity.Login, error) { return a.identity.SystemLogin() }
+		}
+		l, err := login(account)
+		return l.Token, []byte(l.Seed.Reveal()), err
+	})
 }
 
 func (a *Appliance) accountName(publicKey string) string {
@@ -303,7 +315,7 @@ func (a *Appliance) rememberKeys() {
 }
 
 func (a *Appliance) prepareServers() error {
-	a.adminServer = newServer(admin.Handler(a, a, a, a, a))
+	a.adminServer = newServer(admin.WithInvites(admin.Handler(a, a, a, a, a), a))
 	a.adminServer.ConnContext = admin.WithPeer
 	if a.httpListener == nil {
 		return nil
@@ -366,6 +378,7 @@ func (a *Appliance) Close() error {
 	if a.cluster != nil {
 		errs = append(errs, a.cluster.close())
 	}
+	errs = append(errs, a.growth.close())
 	for _, l := range []net.Listener{a.httpListener, a.adminListener} {
 		if l != nil {
 			_ = l.Close() // closed by its server already, unless Run never came

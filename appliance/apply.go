@@ -69,7 +69,7 @@ func (a *Appliance) apply(ctx context.Context, by string) error {
 // tellNotApplied logs why a configuration was not applied, when that is another
 // reason than the last time.
 func (a *Appliance) tellNotApplied(err error) {
-	if a.news("configuration", err) && !errors.Is(err, errNoLeader) {
+	if a.news("configuration", err) && !errors.Is(err, errNoLeader) && a.heldBack() == nil {
 		a.log.Error("configuration not applied", keyErr, err, keyFix, diag.Hint(err))
 	}
 }
@@ -138,6 +138,7 @@ type wakes struct {
 	hup   <-chan os.Signal
 	files <-chan struct{} // the configuration's files changed
 	led   <-chan struct{} // this node began to lead its cluster
+	again <-chan struct{} // the node is to be opened anew
 }
 
 // wait tries again to create what is missing, until the node is ready, and
@@ -171,6 +172,8 @@ func (a *Appliance) wait(drain context.Context, w wakes, ready bool) error {
 			return err
 		case err := <-a.broken:
 			return err
+		case <-w.again:
+			return errAgain
 		case <-w.hup:
 			reload(byReload)
 		case <-w.files:

@@ -33,6 +33,7 @@ type cluster struct {
 	routes   *certs.Store
 	listener net.Listener // of keeper
 	keeper   *join.Keeper
+	invites  *invites
 	shared   *jetstream.Shared
 	news     chan struct{} // the shared identity changed
 
@@ -51,18 +52,40 @@ type peer struct {
 	err    error
 }
 
-// openCluster prepares what a node of a cluster needs, before the engine.
+// openCluster prepares what a node of a cluster needs, before the engine. A store of the
+// other kind is not opened as it is: a server of a cluster deletes the streams of a single
+// one, and a single server would go on with a copy that others go on with, too.
 func (a *Appliance) openCluster() error {
-	c := a.opts.Config.Cluster
-	if err := a.checkStore(c != nil); err != nil || c == nil {
+	kind, err := engine.StoreOf(a.dir.StoreDir())
+	if err != nil {
 		return err
 	}
-	if err := a.dir.MakeRoutesDir(); err != nil {
+	if a.opts.Config.Cluster == nil {
+		if kind == engine.ClusterStore {
+			return diag.FailPermanently(diag.CodeClusterStore, fmt.Errorf("data directory %s is that of a node of a cluster", a.dir.Path()),
+				"put the block `cluster:` back into the file: alone it would go on with messages that the other nodes go on with, too")
+		}
+		return a.forgetGrowth()
+	}
+	c, err := a.newCluster(a.opts.Config.Cluster)
+	if err != nil {
 		return err
+	}
+	if kind == engine.SingleStore {
+		a.beginGrowth(c)
+		return nil
+	}
+	a.cluster = c
+	return errors.Join(a.openHeld(), a.resumeSpreading())
+}
+
+func (a *Appliance) newCluster(c *config.Cluster) (*cluster, error) {
+	if err := a.dir.MakeRoutesDir(); err != nil {
+		return nil, err
 	}
 	secret, err := c.Secret.Reveal()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var names []string
 	for _, p := range c.Peers {
@@ -70,24 +93,35 @@ func (a *Appliance) openCluster() error {
 			names = append(names, host)
 		}
 	}
-	a.cluster = &cluster{config: c, secret: []byte(secret), self: -1, peers: map[string]peer{}, news: make(chan struct{}, 1), sightings: newSightings()}
-	a.cluster.routes, err = certs.OpenAuto(certs.Options{
+	out := &cluster{config: c, secret: []byte(secret), self: -1, peers: map[string]peer{}, news: make(chan struct{}, 1), sightings: newSightings()}
+	out.invites = newInvites(a.wholeConfig, a.dir, out.secret, a.log, out.taken)
+	out.routes, err = certs.OpenAuto(certs.Options{
 		Dir: a.dir.RoutesDir(), Write: datadir.WriteFile, Now: time.Now, Names: names, NodeName: a.dir.NodeName(), BothEnds: true,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a.cluster.listener, err = listenJoin(c)
-	return err
+	out.listener, err = listenJoin(c)
+	return out, err
+}
+
+// others is what the node has of the cluster, before and after it is one of it; nil on a
+// single node.
+func (a *Appliance) others() *cluster {
+	if a.growth != nil {
+		return a.growth.cluster
+	}
+	return a.cluster
 }
 
 // serveCluster answers the other nodes, once there is something to answer with.
 func (a *Appliance) serveCluster() error {
-	if a.cluster == nil {
+	c := a.others()
+	if c == nil {
 		return nil
 	}
 	var err error
-	a.cluster.keeper, err = join.Serve(a.cluster.listener, a.cluster.secret, a.introduce, a.log)
+	c.keeper, err = join.Serve(c.listener, c.secret, a.introduce, c.invites, a.log)
 	return err
 }
 
@@ -98,24 +132,6 @@ func (c *cluster) close() error {
 		return c.keeper.Close()
 	case c.listener != nil:
 		return c.listener.Close()
-	}
-	return nil
-}
-
-// checkStore refuses a store of the other kind: a server of a cluster deletes the streams
-// of a single one, and a single server would go on with a copy that others go on with,
-// too.
-func (a *Appliance) checkStore(clustered bool) error {
-	kind, err := engine.StoreOf(a.dir.StoreDir())
-	switch {
-	case err != nil:
-		return err
-	case clustered && kind == engine.SingleStore:
-		return diag.FailPermanently(diag.CodeClusterStore, fmt.Errorf("data directory %s has the streams of a single node", a.dir.Path()),
-			"remove the block `cluster:` to go on as before; this version can't take a node with messages into a cluster")
-	case !clustered && kind == engine.ClusterStore:
-		return diag.FailPermanently(diag.CodeClusterStore, fmt.Errorf("data directory %s is that of a node of a cluster", a.dir.Path()),
-			"put the block `cluster:` back into the file: alone it would go on with messages that the other nodes go on with, too")
 	}
 	return nil
 }
@@ -132,7 +148,7 @@ func (a *Appliance) introduce(r join.Request) join.Answer {
 		out.Refused = "it has the identity of another cluster"
 		return out
 	}
-	if out.Refused = fits(a.cluster.config, out.Node, r); out.Refused != "" {
+	if out.Refused = fits(a.others().config, out.Node, r); out.Refused != "" {
 		return out
 	}
 	if r.Process == out.Process {
@@ -180,14 +196,18 @@ func (a *Appliance) engineCluster() (*engine.ClusterSettings, error) {
 	if a.cluster == nil {
 		return nil, nil //nolint:nilnil // no cluster, no fault
 	}
-	password, err := hkdf.Key(sha256.New, a.cluster.secret, nil, "holdfast routes", 32)
+	return a.cluster.engineSettings()
+}
+
+func (c *cluster) engineSettings() (*engine.ClusterSettings, error) {
+	password, err := hkdf.Key(sha256.New, c.secret, nil, "holdfast routes", 32)
 	if err != nil {
 		return nil, fmt.Errorf("make the password of the routes: %w", err)
 	}
-	host, port := a.cluster.config.Routes().Split()
+	host, port := c.config.Routes().Split()
 	return &engine.ClusterSettings{
-		Name: a.cluster.config.Name, Host: host, Port: port, Routes: a.cluster.config.Peers,
-		User: routeUser, Password: hex.EncodeToString(password), TLS: a.cluster.routes.RouteTLSConfig(),
+		Name: c.config.Name, Host: host, Port: port, Routes: c.config.Peers,
+		User: routeUser, Password: hex.EncodeToString(password), TLS: c.routes.RouteTLSConfig(),
 	}, nil
 }
 
@@ -210,7 +230,7 @@ func (s sharedIdentity) Store(data []byte, after uint64) (uint64, error) {
 
 // shareIdentity makes the identity that of the cluster.
 func (a *Appliance) shareIdentity() error {
-	if a.cluster == nil {
+	if a.cluster == nil || a.held != "" {
 		return nil
 	}
 	shared, err := a.js.Shared(identity.InternalName, a.nodes(), a.cluster.secret)
@@ -239,7 +259,7 @@ func (a *Appliance) leader() string {
 
 // catchUp takes what another node changed of the identity.
 func (a *Appliance) catchUp(ctx context.Context) error {
-	if a.cluster == nil {
+	if a.cluster == nil || a.cluster.shared == nil {
 		return nil
 	}
 	if err := a.identity.CatchUp(); err != nil {

@@ -20,11 +20,18 @@ func (a *Appliance) describe() join.Answer {
 	out := join.Answer{
 		Node: a.dir.NodeName(), Process: a.process, Time: time.Now(), Version: a.opts.Version, NATS: engine.ServerVersion(),
 		Wants: newChange(a.config(), "").digest, Certificates: a.describeCerts(time.Now()),
+		Grows: a.grows(),
+	}
+	if vol, err := a.dir.Volume(); err == nil {
+		out.Free = vol.Free
+	}
+	if st, err := a.engine.Stats(); err == nil {
+		out.Stored = st.StoreUsed
 	}
 	if err := a.engine.Whole(); err != nil {
 		out.Lacks = err.Error()
 	}
-	if s, err := a.engine.Cluster(); err == nil {
+	if s, err := a.clusterState(); err == nil {
 		for _, m := range s.Members {
 			if m.Connected && !m.Self {
 				out.Sees = append(out.Sees, m.Name)
@@ -60,8 +67,8 @@ func (a *Appliance) describeCerts(now time.Time) []join.Certificate {
 			out = append(out, c)
 		}
 	}
-	if a.cluster != nil {
-		add(a.cluster.routes, map[string]string{certs.Server: "route", certs.CA: "route_ca"})
+	if c := a.others(); c != nil {
+		add(c.routes, map[string]string{certs.Server: "route", certs.CA: "route_ca"})
 	}
 	add(a.clientCerts, map[string]string{certs.Server: certs.Server, certs.CA: certs.CA})
 	return out
@@ -69,14 +76,15 @@ func (a *Appliance) describeCerts(now time.Time) []join.Certificate {
 
 // clusterStatus is what this node knows of the others; nil on a single node.
 func (a *Appliance) clusterStatus() *admin.Cluster {
-	c := a.cluster
+	c := a.others()
 	if c == nil {
 		return nil
 	}
 	v := view{self: a.describe(), now: time.Now()}
 	out := &admin.Cluster{Name: c.config.Name, Size: len(c.config.Peers), Quorum: len(c.config.Peers)/2 + 1}
+	out.Growth = a.growthStatus()
 	var err error
-	if v.state, err = a.engine.Cluster(); err == nil {
+	if v.state, err = a.clusterState(); err == nil {
 		out.Leader = v.state.Leader
 	}
 	c.mu.Lock()
@@ -90,7 +98,11 @@ func (a *Appliance) clusterStatus() *admin.Cluster {
 		if self {
 			said = peer{answer: v.self, asked: v.now}
 		}
-		out.Nodes = append(out.Nodes, v.member(p, self, said))
+		m := v.member(p, self, said)
+		if a.growth != nil && v.state.Members == nil && said.err == nil {
+			m.Code, m.Problem, m.Fix = "", "", "" // there are no routes yet, and growth says what it waits for
+		}
+		out.Nodes = append(out.Nodes, m)
 	}
 	return out
 }

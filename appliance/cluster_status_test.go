@@ -137,7 +137,7 @@ func TestProblemsOfTheClusterAreInTheStatus(t *testing.T) {
 		got = append(got, string(p.Code)+" "+p.What)
 	}
 	all := strings.Join(got, "\n")
-	for _, want := range []string{"HF2411 cluster: b:1: gone", "HF2413 shop/A: no leader, since ", "(1m0s)", "HF2413 2 more streams have no leader"} {
+	for _, want := range []string{"HF2421 cluster: b:1: gone", "HF2423 shop/A: no leader, since ", "(1m0s)", "HF2423 2 more streams have no leader"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("got %q, want %q in it", all, want)
 		}

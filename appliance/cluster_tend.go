@@ -30,9 +30,11 @@ func (a *Appliance) tendCluster(ctx context.Context, led chan<- struct{}) {
 	defer tending.Wait()
 	tending.Go(func() { a.tendLead(ctx, led) })
 	tending.Go(func() { a.tendPeers(ctx, a.cluster) })
-	tending.Go(func() { a.tendRoutes(ctx) })
+	tending.Go(func() { a.tendRoutes(ctx, a.cluster) })
 	tending.Go(func() { a.tendCopies(ctx) })
-	tending.Go(func() { a.tendShared(ctx) })
+	if a.cluster.shared != nil {
+		tending.Go(func() { a.tendShared(ctx) })
+	}
 	tending.Go(func() {
 		a.cluster.routes.Run(ctx, a.certsEvery(),
 			func() { a.log.Info("certificates of the routes changed") },

@@ -100,21 +100,21 @@ func (s *sightings) sightStreams(copies []engine.Copies, before, now time.Time) 
 }
 
 // tendRoutes looks which nodes there is a route to, until ctx is done.
-func (a *Appliance) tendRoutes(ctx context.Context) {
+func (a *Appliance) tendRoutes(ctx context.Context, c *cluster) {
 	every(ctx, leadEvery, func() {
-		state, err := a.engine.Cluster()
+		state, err := a.clusterState()
 		if err != nil {
 			return
 		}
-		a.cluster.mu.Lock()
+		c.mu.Lock()
 		var heard []string
-		for _, p := range a.cluster.peers {
+		for _, p := range c.peers {
 			if p.answer.Node != "" && p.answer.Node != a.dir.NodeName() {
 				heard = append(heard, p.answer.Node)
 			}
 		}
-		lost, found := a.cluster.sight(state, heard, time.Now())
-		a.cluster.mu.Unlock()
+		lost, found := c.sight(state, heard, time.Now())
+		c.mu.Unlock()
 		for _, n := range lost {
 			a.log.Warn("not connected to another node any more", keyNode, n)
 		}

@@ -69,6 +69,9 @@ func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 	a.setChanging(c.by)
 	defer a.setChanging("")
 
+	if err := a.heldBack(); err != nil {
+		return outcome{}, err
+	}
 	if err := a.catchUp(ctx); err != nil {
 		return outcome{}, err
 	}
@@ -89,7 +92,7 @@ func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 		}
 		return outcome{}, fault
 	}
-	if !c.asked && !a.engine.Leads() {
+	if !c.asked && !a.engine.Leads() && a.grows() == "" {
 		// One node applies; the others say how their file differs from what there is.
 		a.remember(plan.Standing(), plan.Untouched("another node leads, and applies its file"), nil)
 		a.current.Store(c.cfg)

@@ -127,6 +127,9 @@ func (a *Appliance) describeUser(l *admin.Login) {
 // ChangeUser rotates, revokes or forgets the credentials of a user and makes
 // the running server know. overlap is for rotate only.
 func (a *Appliance) ChangeUser(ctx context.Context, op admin.CredsOp, account, user string, overlap time.Duration) error {
+	if err := a.heldBack(); err != nil {
+		return err
+	}
 	var err error
 	switch op {
 	case admin.CredsRotate:

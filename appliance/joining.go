@@ -59,6 +59,7 @@ func Join(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	j := &joining{opts: o, dir: dir, secret: []byte(secret), started: time.Now(), waits: map[string]error{}, clocks: map[string]bool{}}
+	j.invites = newInvites(func() *config.Config { return o.Config }, dir, j.secret, o.Log, func() map[string]string { return nil })
 	closeServers, err := j.serve()
 	if err != nil {
 		return err
@@ -72,6 +73,7 @@ type joining struct {
 	opts    Options
 	dir     *datadir.Dir
 	secret  []byte
+	invites *invites
 	started time.Time
 
 	clocks map[string]bool // of which peers it was logged that their clock is apart
@@ -88,7 +90,7 @@ func (j *joining) serve() (closeAll func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newServer(admin.Waiting(j))
+	s := newServer(admin.WithInvites(admin.Waiting(j), j))
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = s.Serve(l) }) // ends with Close, below
 	closeAdmin := func() error {
@@ -107,7 +109,7 @@ func (j *joining) serve() (closeAll func() error, err error) {
 	if err != nil {
 		return nil, errors.Join(err, closeHTTP(), closeAdmin())
 	}
-	k, err := join.Serve(port, j.secret, j.introduce, j.opts.Log)
+	k, err := join.Serve(port, j.secret, j.introduce, j.invites, j.opts.Log)
 	if err != nil {
 		return nil, errors.Join(err, port.Close(), closeHTTP(), closeAdmin())
 	}
@@ -231,6 +233,11 @@ func (j *joining) take(a join.Answer) error {
 	}
 	if len(a.Clients) > 0 {
 		if err := certs.ImportAuthority(j.dir.TLSDir(), a.Clients, datadir.WriteFile); err != nil {
+			return err
+		}
+	}
+	if a.Grows != "" {
+		if err := datadir.WriteFile(j.dir.GrowsFile(), []byte(a.Grows), 0o600); err != nil {
 			return err
 		}
 	}

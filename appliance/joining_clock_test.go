@@ -62,7 +62,7 @@ func TestANodeJoinsOneWhoseClockIsApart(t *testing.T) {
 	l, port := listenBehind(t)
 	k, err := join.Serve(l, []byte(secret), func(r join.Request) join.Answer {
 		return join.Answer{Node: "n1", Time: r.Time.Add(time.Hour), Identity: id, Routes: ca}
-	}, options(t, home, shop, &logged{}).Log)
+	}, nil, options(t, home, shop, &logged{}).Log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,6 +74,14 @@ func needRestart(started, now *config.Config) []string {
 	return out
 }
 
+func (a *Appliance) needRestart() []string {
+	out := needRestart(a.opts.Config, a.config())
+	if a.growth.clusterChanged() {
+		out = append(out, "cluster")
+	}
+	return out
+}
+
 // nodeOf and listenOf are parts in which the same file has the same path, from
 // wherever the configuration was read.
 func nodeOf(cfg *config.Config) config.Node {

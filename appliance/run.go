@@ -59,7 +59,33 @@ func (a *Appliance) Run(drain, now context.Context) error {
 	}
 	cancel(nil)
 	a.feeding.Wait() // a sign of life during the stop would make systemd watch it
+	if errors.Is(err, errAgain) {
+		return a.stopForAgain(drain)
+	}
 	return errors.Join(err, a.stop(now))
+}
+
+var errAgain = errors.New("the node is to be opened anew")
+
+// stopForAgain stops the node, which goes on at once: nobody is told that it stops.
+func (a *Appliance) stopForAgain(ctx context.Context) error {
+	out := &Again{since: time.Now()}
+	a.opts.Notify.Status("opening anew as one of the cluster")
+	a.setPhase(admin.PhaseDraining)
+	close(a.stopping)
+	a.js.Close()
+	a.ingest.Close()
+	err := a.engine.Stop()
+	if a.growth != nil && err == nil {
+		out.failed = a.enter(ctx)
+	}
+	if err = errors.Join(err, a.Close()); err != nil {
+		return err
+	}
+	if out.failed != nil {
+		a.log.Error("the messages of this node are not in the cluster, it goes on as a single one", keyErr, out.failed, keyFix, diag.Hint(out.failed))
+	}
+	return out
 }
 
 // tend keeps credentials and certificates current while it waits for the end.
@@ -77,9 +103,17 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 	tending.Go(func() { a.tendNotes(ctx) })
 	files := make(chan struct{}, 1)
 	tending.Go(func() { a.watchFiles(ctx, files) })
-	led := make(chan struct{}, 1)
+	led, again := make(chan struct{}, 1), make(chan struct{}, 1)
 	if a.cluster != nil {
 		tending.Go(func() { a.tendCluster(ctx, led) })
+	}
+	switch {
+	case a.growth != nil:
+		tending.Go(func() { a.tendGrowth(ctx, again) })
+	case a.held != "":
+		tending.Go(func() { a.tendHeld(ctx, again) })
+	case a.spread != nil:
+		tending.Go(func() { a.tendSpread(ctx, led) })
 	}
 	// A start leaves garbage the size of the configuration and the plan, and an
 	// idle node would keep it.
@@ -94,7 +128,7 @@ func (a *Appliance) tend(drain context.Context, hup <-chan os.Signal, ready bool
 				})
 		})
 	}
-	return a.wait(drain, wakes{hup: hup, files: files, led: led}, ready)
+	return a.wait(drain, wakes{hup: hup, files: files, led: led, again: again}, ready)
 }
 
 // serve starts the two HTTP servers. They end in stop.
@@ -127,7 +161,10 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	a.setPhase(admin.PhaseRecovering)
 	// At once: the first report of progress may come when a short limit is over.
 	a.opts.Notify.Extend(startExtension, "recovering streams")
-	if err := a.startEngine(ctx); err != nil {
+	stopFeeding := a.feedUnasked(ctx)
+	err = a.startEngine(ctx)
+	stopFeeding()
+	if err != nil {
 		return false, err
 	}
 	// Before READY=1, at which systemd begins to watch.
@@ -149,9 +186,14 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 		return false, err
 	}
 	a.mu.Lock()
-	a.clientAddr = addr
+	if a.held == "" {
+		a.clientAddr = addr
+	}
 	a.phase = admin.PhaseRunning
 	a.mu.Unlock()
+	if again := a.opts.Again; again != nil && again.failed == nil && a.held == "" {
+		a.log.Info("open for clients again", keyDur, time.Since(again.since).Round(time.Millisecond).String())
+	}
 	return a.tellStarted(), nil
 }
 

@@ -5,6 +5,7 @@ package appliance
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -37,6 +38,9 @@ func (a *Appliance) Missing() []string {
 		out = append(out, "engine: "+err.Error())
 	} else if err := a.engine.JetStreamReady(); err != nil {
 		out = append(out, "jetstream: "+err.Error())
+	}
+	if a.held != "" {
+		return append(out, fmt.Sprintf("cluster: node %s brings its messages, and clients are not let in before", a.held))
 	}
 	out = append(out, a.Quorum()...)
 	out = append(out, a.unapplied()...)
@@ -73,7 +77,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		Listeners: a.listeners(),
 		// As it was at the start: another one in the file needs a restart.
 		Durability:  admin.Durability{Mode: a.opts.Config.Storage.Durability},
-		NeedRestart: needRestart(a.opts.Config, cfg),
+		NeedRestart: a.needRestart(),
 		Accounts:    []admin.AccountStatus{},
 		Problems:    admin.Problems(append(slices.Clone(a.opts.Warnings), plan.Warnings()...)),
 	}
@@ -101,7 +105,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		return s, nil
 	}
 	observed := a.observe(ctx)
-	if s.Cluster != nil {
+	if a.cluster != nil {
 		a.addCopies(ctx, s.Cluster, observed)
 		s.Problems = append(s.Problems, clusterProblems(*s.Cluster)...)
 	}

@@ -48,12 +48,12 @@ func streamFrom(cfg *config.Config, account, name string, declared config.Stream
 	}
 	s.Fields = positions(cfg, at, s.Set)
 	for _, c := range slices.Sorted(maps.Keys(declared.Consumers)) {
-		s.Consumers = append(s.Consumers, consumerFrom(cfg, append(at, "consumers", c), c, declared.Consumers[c]))
+		s.Consumers = append(s.Consumers, consumerFrom(cfg, append(at, "consumers", c), c, declared.Consumers[c], nodes))
 	}
 	return s
 }
 
-func consumerFrom(cfg *config.Config, at []string, name string, declared config.Consumer) Consumer {
+func consumerFrom(cfg *config.Config, at []string, name string, declared config.Consumer, nodes int) Consumer {
 	c := Consumer{
 		Name: name,
 		Pos:  cfg.At(at...),
@@ -61,16 +61,18 @@ func consumerFrom(cfg *config.Config, at []string, name string, declared config.
 		// The raw API's default, ack_policy none, forgets a message once it is sent.
 		Defaults: map[string]any{"ack_policy": "explicit", "deliver_policy": "all", "replay_policy": "instant"},
 	}
-	if isAuto(c.Set["num_replicas"]) {
+	if isAuto(c.Set["num_replicas"]) || nodes == 1 {
 		delete(c.Set, "num_replicas") // as the stream
 	}
 	c.Fields = positions(cfg, at, c.Set)
 	return c
 }
 
-// replace gives auto its number.
+// replace gives auto its number, and what only a cluster can have that of a single node:
+// a file that names a cluster is in force before the others are there.
 func replace(set map[string]any, field string, nodes int) {
-	if isAuto(set[field]) {
+	n, _ := set[field].(json.Number)
+	if asked, _ := n.Int64(); isAuto(set[field]) || asked > 1 && nodes == 1 {
 		set[field] = autoReplicas(nodes)
 	}
 }

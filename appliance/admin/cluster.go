@@ -24,6 +24,8 @@ type Cluster struct {
 	Nodes         []Member    `json:"nodes"`             // in the order of cluster.peers
 	Streams       []Placement `json:"streams,omitempty"` // by name; consumers that have copies of their own are among them
 	Losses        []Loss      `json:"losses,omitempty"`  // what losing one node does now, of every node that is up
+	// Growth is there while a node that had messages before brings them.
+	Growth *Growth `json:"growth,omitempty"`
 }
 
 // Placement is where a stream or consumer is kept.

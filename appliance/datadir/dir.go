@@ -25,6 +25,12 @@ const (
 	resolverName = "resolver"
 	tlsName      = "tls"
 	routesName   = "routes"
+	invitesName  = "invites.json"
+	// growsName is on a node of a cluster that nobody may use yet; see docs/adr/0015.
+	growsName = "GROWS"
+	// growingName and keptName are for a store that is taken into a cluster.
+	growingName = "growing"
+	keptName    = "before-cluster"
 	// usedName marks a directory whose message store was in use.
 	usedName   = "STORE"
 	socketName = "admin.sock"
@@ -265,6 +271,17 @@ func (d *Dir) CredsDir() string { return filepath.Join(d.path, credsName) }
 // StoreDir returns nats-server's store_dir, to which it appends "jetstream".
 func (d *Dir) StoreDir() string { return d.path }
 
+// GrowsFile is there while another node, whose name is in it, brings its messages into
+// the cluster.
+func (d *Dir) GrowsFile() string { return filepath.Join(d.path, growsName) }
+
+// GrowingDir is for what is needed only while the store of this node is taken into a
+// cluster. It is on the store's volume.
+func (d *Dir) GrowingDir() string { return filepath.Join(OnStore(d.path), growingName) }
+
+// KeptDir is for second directory entries of all blocks meanwhile.
+func (d *Dir) KeptDir() string { return filepath.Join(OnStore(d.path), keptName) }
+
 // ResolverDir returns the directory of nats-server's account resolver.
 func (d *Dir) ResolverDir() string { return filepath.Join(d.path, resolverName) }
 
@@ -274,6 +291,9 @@ func (d *Dir) TLSDir() string { return filepath.Join(d.path, tlsName) }
 // RoutesDir returns the directory of the CA that the nodes of a cluster share, and of
 // the certificate for its routes. MakeRoutesDir creates it.
 func (d *Dir) RoutesDir() string { return filepath.Join(d.path, routesName) }
+
+// InvitesFile returns where a node of a cluster keeps what it knows of its tokens.
+func (d *Dir) InvitesFile() string { return filepath.Join(d.path, invitesName) }
 
 // Socket returns the path of the admin socket.
 func (d *Dir) Socket() string { return SocketPath(d.path) }

@@ -41,6 +41,13 @@ func Look(path, nodeName string) (Stamp, error) {
 	return Stamp{Format: s.Format, WrittenBy: s.WrittenBy, NodeName: s.NodeName}, err
 }
 
+// StoredAccounts lists the accounts in the message store of a directory that need not be
+// open, nor exist.
+func StoredAccounts(path string) ([]string, error) { return storedAccounts(path) }
+
+// IdentityPath returns where the node that uses dir keeps its identity.
+func IdentityPath(dir string) string { return filepath.Join(dir, identityName) }
+
 // LockPath returns the file that a node locks to keep others out of dir.
 func LockPath(dir string) string { return filepath.Join(dir, lockName) }
 

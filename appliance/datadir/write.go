@@ -18,12 +18,25 @@ const (
 // full disk the file is either the old one or the new one, never a mixture, and
 // when WriteFile returns nil the new one survives a power cut.
 func WriteFile(path string, data []byte, perm os.FileMode) error {
+	return writeFile(path, data, perm, func(string) error { return nil })
+}
+
+// WriteFileLike does the same, and the file belongs to whom another file or a directory
+// belongs.
+func WriteFileLike(path string, data []byte, perm os.FileMode, like string) error {
+	return writeFile(path, data, perm, func(temp string) error { return OwnLike(temp, like) })
+}
+
+func writeFile(path string, data []byte, perm os.FileMode, own func(temp string) error) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, tempPrefix+"*"+tempSuffix)
 	if err != nil {
 		return explain("write", path, err)
 	}
 	err = errors.Join(fill(f, data, perm), f.Close())
+	if err == nil {
+		err = own(f.Name())
+	}
 	if err == nil {
 		err = replaceFile(f.Name(), path)
 	}

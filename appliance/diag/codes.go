@@ -97,9 +97,16 @@ const (
 	CodeClusterPeer   Code = "HF2402"
 	CodeClusterJoin   Code = "HF2403"
 	CodeClusterStore  Code = "HF2404"
-	CodeClusterClock  Code = "HF2411"
-	CodeClusterName   Code = "HF2412"
-	CodeClusterCopies Code = "HF2413"
+	CodeClusterGrow   Code = "HF2405"
+
+	CodeClusterToken        Code = "HF2410"
+	CodeClusterTokenRefused Code = "HF2411"
+	CodeClusterStranger     Code = "HF2412"
+	CodeClusterOwn          Code = "HF2413"
+
+	CodeClusterClock  Code = "HF2421"
+	CodeClusterName   Code = "HF2422"
+	CodeClusterCopies Code = "HF2423"
 )
 
 // HF30xx: the commands.

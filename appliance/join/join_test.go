@@ -55,7 +55,7 @@ func keeper(t *testing.T, answer func(Request) Answer) (string, *buffer) {
 		t.Fatal(err)
 	}
 	log := &buffer{written: make(chan struct{}, 1)}
-	k, err := Serve(l, []byte(secret), answer, slog.New(slog.NewTextHandler(log, nil)))
+	k, err := Serve(l, []byte(secret), answer, nil, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,8 @@ const most = 16
 type Keeper struct {
 	secret   []byte
 	answer   func(Request) Answer
+	inviter  Inviter // may be nil
+	refused  refusedTokens
 	log      *slog.Logger
 	config   *tls.Config
 	listener net.Listener
@@ -37,17 +39,18 @@ type Keeper struct {
 }
 
 // Serve answers on a listener, which it closes in the end. answer is called from
-// several goroutines, and only for those who know the secret.
-func Serve(l net.Listener, secret []byte, answer func(Request) Answer, log *slog.Logger) (*Keeper, error) {
+// several goroutines, and only for those who know the secret. i answers those with a
+// token instead; it may be nil.
+func Serve(l net.Listener, secret []byte, answer func(Request) Answer, i Inviter, log *slog.Logger) (*Keeper, error) {
 	cert, err := certificate()
 	if err != nil {
 		return nil, fmt.Errorf("make the certificate of %s: %w", l.Addr(), err)
 	}
 	k := &Keeper{
-		secret: secret, answer: answer, log: log, listener: l,
-		config: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13},
+		secret: secret, answer: answer, inviter: i, log: log, listener: l,
 		places: make(chan struct{}, most), closing: make(chan struct{}), open: map[net.Conn]bool{},
 	}
+	k.config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13, GetConfigForClient: k.configFor}
 	k.serving.Go(k.accept)
 	return k, nil
 }
@@ -126,6 +129,9 @@ func (k *Keeper) exchange(conn net.Conn) error {
 	c := tls.Server(conn, k.config)
 	if err := c.Handshake(); err != nil {
 		return err
+	}
+	if c.ConnectionState().NegotiatedProtocol == tokenProtocol {
+		return k.redeem(c)
 	}
 	said := make([]byte, len(magic))
 	if _, err := io.ReadFull(c, said); err != nil || string(said) != magic {

@@ -78,6 +78,13 @@ type Answer struct {
 	// Wants identifies what the file of the node that answers asks for: nodes whose files
 	// ask for the same have the same.
 	Wants string `json:"wants,omitempty"`
+	// Grows is the name of the node that brings its messages into the cluster, which nobody
+	// may use before it has; empty when there is none.
+	Grows string `json:"grows,omitempty"`
+	// Free is how many bytes are free on the volume of the node that answers.
+	Free uint64 `json:"free,omitempty"`
+	// Stored is how many bytes of messages it has.
+	Stored int64 `json:"stored,omitempty"`
 	// Identity, Routes and Clients are secret: the keys of all accounts, the CA of the
 	// routes and, where there is one, that of the client listeners. They are there only
 	// for a node without an identity.
@@ -137,13 +144,15 @@ func send(w io.Writer, v any) error {
 }
 
 // receive reads a message.
-func receive(r io.Reader, v any) error {
+func receive(r io.Reader, v any) error { return receiveAtMost(r, v, largest) }
+
+func receiveAtMost(r io.Reader, v any, most uint32) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return err
 	}
 	size := binary.BigEndian.Uint32(head[:])
-	if size > largest {
+	if size > most {
 		return fmt.Errorf("a message of %d bytes is too long", size)
 	}
 	data := make([]byte, size)

@@ -64,6 +64,18 @@ func (id *Identity) catchUp() error {
 	return nil
 }
 
+// Push puts the identity where the other nodes find it, when nobody has put one there.
+func (id *Identity) Push() error {
+	id.changing.Lock()
+	defer id.changing.Unlock()
+	if err := id.catchUp(); err != nil || id.at != 0 {
+		return err
+	}
+	at, err := id.share(id.current.Load())
+	id.at = at
+	return err
+}
+
 // share puts a changed identity where the other nodes find it, and returns its place.
 func (id *Identity) share(next *state) (uint64, error) {
 	if id.shared == nil {

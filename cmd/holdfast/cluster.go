@@ -15,16 +15,16 @@ import (
 func newClusterCmd(std stdio, g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Look at the nodes that replicate to each other [read-only]",
+		Short: "Look at the nodes that replicate to each other, and join them [changes state]",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(newClusterStatusCmd(std, g))
+	cmd.AddCommand(newClusterStatusCmd(std, g), newClusterInviteCmd(std, g), newClusterJoinCmd(std, g))
 	return cmd
 }
 
 func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
-	var all bool
+	var all, wait bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the nodes of the cluster, as this one sees them [read-only]",
@@ -35,6 +35,15 @@ func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
 			"or is a single one.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if wait {
+				var w clusterWait
+				p := newProgress(std.err, isTerminal(std.err), w.text)
+				err := w.until(c.Context(), g.status)
+				p.stop()
+				if err != nil {
+					return err
+				}
+			}
 			s, err := g.status(c.Context())
 			if err != nil {
 				return err
@@ -48,13 +57,14 @@ func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
 			} else {
 				printCluster(std.out, *s.Cluster, all)
 			}
-			if s.Cluster.Leader == "" || troubled(*s.Cluster) {
+			if s.Cluster.Leader == "" || s.Cluster.Growth != nil || troubled(*s.Cluster) {
 				return exitError(exitNotReady)
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "name every stream and its copies, and every certificate, and not only what is in trouble")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until there is a leader, every node has everything and nothing is copied any more; shows how far it is")
 	return cmd
 }
 

@@ -31,6 +31,7 @@ func printCluster(w io.Writer, c admin.Cluster, all bool) {
 			cmp.Or(m.Version, "?"), cmp.Or(m.NATS, "?"), clockText(m), certificatesText(m), fileText(m))
 	}
 	t.Flush()
+	printGrowth(w, c.Growth)
 	for _, m := range c.Nodes {
 		printMember(w, m, all)
 	}
@@ -39,6 +40,19 @@ func printCluster(w io.Writer, c admin.Cluster, all bool) {
 	}
 	if c.Leader != "" {
 		printLosses(w, c.Losses, all)
+	}
+}
+
+func printGrowth(w io.Writer, g *admin.Growth) {
+	if g == nil {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", growthText(*g))
+	if g.Problem != "" {
+		fmt.Fprintf(w, "    %s\n", g.Problem)
+	}
+	if g.Fix != "" {
+		fmt.Fprintf(w, "    fix: %s\n", g.Fix)
 	}
 }
 

@@ -300,8 +300,8 @@ func TestProcessNodeThatDoesNotBelongIsTurnedAway(t *testing.T) {
 	waitAllReady(t, nodes...)
 }
 
-// TestProcessStoreOfTheOtherKindIsRefused takes a single node into a cluster, which would
-// delete its streams, and back.
+// TestProcessStoreOfTheOtherKindIsRefused gives a single node the block of a cluster, and
+// takes it from a node of one: none of them loses anything.
 func TestProcessStoreOfTheOtherKindIsRefused(t *testing.T) {
 	t.Parallel()
 	single := newNode(t, shop).start()
@@ -316,13 +316,16 @@ func TestProcessStoreOfTheOtherKindIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	single.configure(strings.Replace(string(block), "name: n1, ", "", 1))
-	if code, out := single.runFails(); code != exitPermanent || !strings.Contains(out, "HF2404") && !strings.Contains(out, "streams of a single node") {
-		t.Errorf("got exit code %d and %q, want 78 and why", code, out)
+	single.start() // as a single one, until the others are there
+	if _, out := single.holdfast("cluster", "status", "--config", "holdfast.yaml"); !strings.Contains(out, "serves them alone until the others are there") {
+		t.Errorf("got %q, want what it waits for", out)
 	}
+	publish(t, single.jetStream(), "orders.a", "2")
+	single.stop()
 	single.configure(shop)
 	single.start()
-	if info, err := single.jetStream().Stream(t.Context(), "ORDERS"); err != nil || info.CachedInfo().State.Msgs != 1 {
-		t.Errorf("got %v and %v, want the message", info, err)
+	if info, err := single.jetStream().Stream(t.Context(), "ORDERS"); err != nil || info.CachedInfo().State.Msgs != 2 {
+		t.Errorf("got %v and %v, want both messages", info, err)
 	}
 	single.stop()
 
@@ -330,6 +333,14 @@ func TestProcessStoreOfTheOtherKindIsRefused(t *testing.T) {
 		n.launch()
 	}
 	waitAllReady(t, nodes...)
+	// Not into a cluster that others use: it would be another history.
+	single.configure(strings.Replace(string(block), "name: n1, ", "", 1))
+	nodes[0].stop()
+	single.start()
+	single.waitStatus("refused", func(s admin.Status) bool {
+		return s.Cluster != nil && s.Cluster.Growth != nil && strings.Contains(s.Cluster.Growth.Problem, "another cluster")
+	})
+	single.stop()
 	nodes[1].stop()
 	nodes[1].configure(shop)
 	if code, out := nodes[1].runFails(); code != exitPermanent || !strings.Contains(out, "node of a cluster") {

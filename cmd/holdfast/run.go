@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,11 +71,18 @@ func runNode(std stdio, g *globals, unsafe bool) error {
 	if err == nil && drain.Err() != nil {
 		return nil // asked to stop while it waited for the others
 	}
-	if err == nil {
-		node, err = appliance.Open(o)
-	}
-	if err == nil {
-		err = node.Run(drain, now)
+	for err == nil {
+		if node, err = appliance.Open(o); err == nil {
+			err = node.Run(drain, now)
+		}
+		again, anew := errors.AsType[*appliance.Again](err)
+		if !anew {
+			break
+		}
+		err, o.Again = nil, again
+		if cfg, problems := o.Load(nil); problems.Err() == nil {
+			o.Config, o.Warnings = cfg, problems // it may have been reloaded since
+		}
 	}
 	if err != nil {
 		// The last that `systemctl status` shows, after the end of the process too.

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/datadir"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/bootstrap/jetstream"
+)
+
+const (
+	// spreadEvery is how often the copies are looked at.
+	spreadEvery = time.Second
+	// unknownLimit is how long a cluster with a leader may not know a stream that was
+	// taken into it; less than the 30 s after which the server removes what it was not
+	// assigned (jetstream_cluster.go of nats-server 2.15.3).
+	unknownLimit = 10 * time.Second
+	// openLimit is how long the copies wait for the other nodes to be open for clients,
+	// which they open anew for.
+	openLimit = time.Minute
+)
+
+// spreading is what is left to do when the messages of a single node are in the cluster,
+// with one copy each.
+type spreading struct {
+	streams []engine.Inventory
+	placed  atomic.Bool // streams may be changed by the file
+	open    atomic.Bool // the other nodes may open for clients
+
+	mu     sync.Mutex
+	status admin.Growth
+}
+
+func writeInventory(path string, streams []engine.Inventory) error {
+	text, err := json.Marshal(streams)
+	if err != nil {
+		return fmt.Errorf("note what is taken into the cluster: %w", err)
+	}
+	return datadir.WriteFile(path, text, 0o600)
+}
+
+// resumeSpreading finds out whether this node has brought its messages into the cluster,
+// and is not done with it.
+func (a *Appliance) resumeSpreading() error {
+	streams, err := readInventory(a.inventoryFile())
+	if err != nil || streams == nil {
+		return errors.Join(err, a.forgetGrowth())
+	}
+	a.spread = &spreading{streams: streams}
+	a.spread.status = admin.Growth{Step: admin.GrowCopies, Streams: len(streams)}
+	for _, s := range streams {
+		a.spread.status.Bytes += s.Bytes
+	}
+	return nil
+}
+
+// forgetGrowth removes what was needed only on the way.
+func (a *Appliance) forgetGrowth() error {
+	dir := a.dir.GrowingDir()
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	// The inventory goes last: without it nobody comes back to the rest.
+	return errors.Join(os.RemoveAll(a.dir.KeptDir()), os.RemoveAll(dir))
+}
+
+func (s *spreading) say(f func(*admin.Growth)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.status)
+}
+
+// tendSpread makes the copies. led has the file of this node applied.
+func (a *Appliance) tendSpread(ctx context.Context, led chan<- struct{}) {
+	s := a.spread
+	steps := []func(context.Context) error{
+		a.spreadKnown,
+		a.spreadPlaced,
+		func(context.Context) error {
+			s.placed.Store(true)
+			signalOnce(led)
+			return a.spreadApplied()
+		},
+		func(context.Context) error { s.open.Store(true); return nil },
+		a.spreadOpen,
+		a.spreadCopied,
+	}
+	for i, step := range steps {
+		for {
+			err := step(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errCopying) {
+				s.say(func(g *admin.Growth) { g.Problem, g.Fix = err.Error(), diag.Hint(err) })
+			}
+			if a.news("spread", err) {
+				a.log.Info("the cluster does not have its copies yet", keyWhat, err.Error())
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(spreadEvery):
+			}
+		}
+		s.say(func(g *admin.Growth) { g.Problem, g.Fix = "", "" })
+		a.step(fmt.Sprint("spread: ", i))
+	}
+	if err := a.forgetGrowth(); err != nil {
+		a.log.Warn("what was kept while the cluster took the messages in is not removed", keyErr, err, keyWhere, a.dir.KeptDir())
+	}
+	a.step("spread: forgotten")
+	s.say(func(g *admin.Growth) { g.Step = "" })
+	a.log.Info("every stream has its copies: the cluster has grown", keyCount, len(s.streams))
+}
+
+// spreadKnown finds every stream and consumer in its place. One that the cluster does not
+// know would be removed by the server, so the node ends before that.
+func (a *Appliance) spreadKnown(ctx context.Context) error {
+	if a.leader() == "" {
+		return errNoLeader
+	}
+	begun := time.Now()
+	for _, s := range a.spread.streams {
+		for {
+			err := a.js.Serves(ctx, assignedOf(s))
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, jetstream.ErrNotAssigned) || time.Since(begun) < unknownLimit {
+				if time.Since(begun) > unknownLimit || ctx.Err() != nil {
+					return err
+				}
+				continue
+			}
+			fault := diag.FailPermanently(diag.CodeClusterGrow, fmt.Errorf("the cluster does not know what this node brought: %w", err),
+				"the messages are in "+a.dir.KeptDir()+": keep it, and report this")
+			a.broken <- fault
+			return fault
+		}
+	}
+	return nil
+}
+
+// spreadPlaced lets the cluster have copies elsewhere.
+func (a *Appliance) spreadPlaced(ctx context.Context) error {
+	for _, s := range a.spread.streams {
+		if err := a.js.Place(ctx, assignedOf(s), 0); err != nil {
+			return err
+		}
+	}
+	return a.identity.Push() // what was changed before this node was one of several
+}
+
+func (a *Appliance) spreadApplied() error {
+	if a.converged() {
+		return nil
+	}
+	return errors.New("waiting for the file to be applied")
+}
+
+// spreadOpen waits for the other nodes, which open anew: copies before that would have
+// no quorum for a moment.
+func (a *Appliance) spreadOpen(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	for ctx.Err() == nil && !a.othersOpen() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(spreadEvery):
+		}
+	}
+	return nil
+}
+
+func (a *Appliance) othersOpen() bool {
+	c := a.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, p := range c.config.Peers {
+		if said := c.peers[p]; i != c.self && (said.err != nil || said.asked.IsZero() || said.answer.Grows != "") {
+			return false
+		}
+	}
+	return true
+}
+
+// spreadCopied asks for the copies, and waits until each is there.
+func (a *Appliance) spreadCopied(ctx context.Context) error {
+	s := a.spread
+	var errs []error
+	done := 0
+	for _, st := range s.streams {
+		if err := a.js.Place(ctx, assignedOf(st), a.copiesOf(st)); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		copied, err := a.js.Copied(ctx, assignedOf(st), a.copiesOf(st))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if copied {
+			done++
+		}
+	}
+	if own, err := a.engine.Stats(); err == nil {
+		s.say(func(g *admin.Growth) {
+			g.StreamsDone, g.Bytes, g.BytesDone = done, own.StoreUsed, min(a.leastStored(), own.StoreUsed)
+		})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if done < len(s.streams) {
+		return errCopying
+	}
+	return nil
+}
+
+// leastStored is how many bytes of messages the other node has that has the fewest.
+func (a *Appliance) leastStored() int64 {
+	c := a.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	least := int64(math.MaxInt64)
+	for i, p := range c.config.Peers {
+		if i != c.self {
+			least = min(least, c.peers[p].answer.Stored)
+		}
+	}
+	return least
+}
+
+// errCopying is no fault.
+var errCopying = errors.New("copying messages to the other nodes")
+
+// copiesOf is how many copies a stream is to have: one on each node, unless the file says
+// something else. On a single node it had no choice.
+func (a *Appliance) copiesOf(s engine.Inventory) int {
+	if n := a.config().Accounts[s.Account].Streams[s.Stream].NumReplicas; n != nil && *n > 0 {
+		return int(*n)
+	}
+	return a.nodes()
+}

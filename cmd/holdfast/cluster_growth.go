@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+)
+
+// growthText is how far a node is that brings its messages into the cluster.
+func growthText(g admin.Growth) string {
+	size := func(b int64) string { return humanize.IBytes(uint64(b)) }
+	var text string
+	switch g.Step {
+	case admin.GrowHeld:
+		return fmt.Sprintf("node %s brings its messages; this node is open for clients after that", g.Node)
+	case admin.GrowWaits:
+		text = fmt.Sprintf("node %s brings %d streams with %s, and serves them alone until the others are there", g.Node, g.Streams, size(g.Bytes))
+	case admin.GrowAssigns:
+		text = fmt.Sprintf("node %s tells the cluster about its streams: %d of %d; it serves them alone meanwhile", g.Node, g.StreamsDone, g.Streams)
+	case admin.GrowEnters:
+		text = fmt.Sprintf("node %s enters the cluster; clients come back in a moment", g.Node)
+	case admin.GrowCopies:
+		text = fmt.Sprintf("%s the messages of node %s are copied: %d of %d streams, %s of %s; until then they are on that node alone",
+			bar(g.BytesDone, g.Bytes), g.Node, g.StreamsDone, g.Streams, size(g.BytesDone), size(g.Bytes))
+	}
+	return text
+}
+
+// clusterWait waits until a cluster is as it should be, and shows what is missing.
+type clusterWait struct {
+	mu  sync.Mutex
+	now string
+}
+
+func (w *clusterWait) text(took time.Duration) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fmt.Sprintf("%s, %v", w.now, took.Round(time.Second))
+}
+
+// until asks now and then, until nothing is wrong.
+func (w *clusterWait) until(ctx context.Context, ask func(context.Context) (admin.Status, error)) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		s, err := ask(ctx)
+		missing := ""
+		switch {
+		case err != nil: // a node that is opened anew does not answer for a moment
+			missing = err.Error()
+		case s.Cluster == nil:
+			return nil // the caller says so
+		case s.Cluster.Growth != nil:
+			missing = growthText(*s.Cluster.Growth)
+		case s.Cluster.Leader == "" || troubled(*s.Cluster) || !s.Ready:
+			missing = clusterText(*s.Cluster) + "; " + strings.Join(s.Missing, "; ")
+		default:
+			return nil
+		}
+		w.mu.Lock()
+		w.now = missing
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
