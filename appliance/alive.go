@@ -35,12 +35,9 @@ func (a *Appliance) feedWatchdog(ctx context.Context) {
 		})
 }
 
-// feedUnasked gives systemd signs of life while a node that ran before recovers its
-// streams: systemd watches it since then.
+// feedUnasked gives systemd signs of life while there is no server to ask, because the
+// node is opened anew: systemd watches it since it was ready the first time.
 func (a *Appliance) feedUnasked(ctx context.Context) (stop func()) {
-	if a.opts.Again == nil {
-		return func() {}
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	var fed sync.WaitGroup
 	fed.Go(func() { a.opts.Notify.Feed(ctx, func(context.Context) error { return nil }, func(error) {}) })

@@ -19,7 +19,7 @@ import (
 func (a *Appliance) describe() join.Answer {
 	out := join.Answer{
 		Node: a.dir.NodeName(), Process: a.process, Time: time.Now(), Version: a.opts.Version, NATS: engine.ServerVersion(),
-		Wants: newChange(a.config(), "").digest, Certificates: a.describeCerts(time.Now()),
+		Wants: newChange(a.wholeConfig(), "").digest, Certificates: a.describeCerts(time.Now()),
 		Grows: a.grows(),
 	}
 	if vol, err := a.dir.Volume(); err == nil {

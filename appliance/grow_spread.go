@@ -143,9 +143,13 @@ func (a *Appliance) spreadKnown(ctx context.Context) error {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, jetstream.ErrNotAssigned) || time.Since(begun) < unknownLimit {
-				if time.Since(begun) > unknownLimit || ctx.Err() != nil {
-					return err
+			if ctx.Err() != nil || time.Since(begun) > unknownLimit && !errors.Is(err, jetstream.ErrNotAssigned) {
+				return err
+			}
+			if time.Since(begun) <= unknownLimit {
+				select {
+				case <-ctx.Done():
+				case <-time.After(spreadEvery / 10):
 				}
 				continue
 			}

@@ -70,6 +70,7 @@ var errAgain = errors.New("the node is to be opened anew")
 // stopForAgain stops the node, which goes on at once: nobody is told that it stops.
 func (a *Appliance) stopForAgain(ctx context.Context) error {
 	out := &Again{since: time.Now()}
+	defer a.feedUnasked(ctx)()
 	a.opts.Notify.Status("opening anew as one of the cluster")
 	a.setPhase(admin.PhaseDraining)
 	close(a.stopping)
@@ -161,7 +162,10 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	a.setPhase(admin.PhaseRecovering)
 	// At once: the first report of progress may come when a short limit is over.
 	a.opts.Notify.Extend(startExtension, "recovering streams")
-	stopFeeding := a.feedUnasked(ctx)
+	stopFeeding := func() {}
+	if a.opts.Again != nil {
+		stopFeeding = a.feedUnasked(ctx)
+	}
 	err = a.startEngine(ctx)
 	stopFeeding()
 	if err != nil {

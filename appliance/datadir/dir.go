@@ -277,10 +277,19 @@ func (d *Dir) GrowsFile() string { return filepath.Join(d.path, growsName) }
 
 // GrowingDir is for what is needed only while the store of this node is taken into a
 // cluster. It is on the store's volume.
-func (d *Dir) GrowingDir() string { return filepath.Join(OnStore(d.path), growingName) }
+func (d *Dir) GrowingDir() string { return d.onStore(growingName) }
 
 // KeptDir is for second directory entries of all blocks meanwhile.
-func (d *Dir) KeptDir() string { return filepath.Join(OnStore(d.path), keptName) }
+func (d *Dir) KeptDir() string { return d.onStore(keptName) }
+
+// onStore is a path on the store's volume that stays the same when accounts are added.
+func (d *Dir) onStore(name string) string {
+	made, err := filepath.Glob(filepath.Join(d.path, storeName, "*", name))
+	if err == nil && len(made) > 0 {
+		return made[0]
+	}
+	return filepath.Join(OnStore(d.path), name)
+}
 
 // ResolverDir returns the directory of nats-server's account resolver.
 func (d *Dir) ResolverDir() string { return filepath.Join(d.path, resolverName) }

@@ -45,4 +45,12 @@ func TestOnStoreIsOnTheVolumeOfTheStore(t *testing.T) {
 	if filepath.Dir(d.BallastFile()) != account {
 		t.Errorf("got %s, want room kept on the volume of the store", d.BallastFile())
 	}
+	// Found again when another account comes first.
+	growing := d.GrowingDir()
+	if err := errors.Join(os.Mkdir(growing, 0o700), os.Mkdir(filepath.Join(store, "AAA"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if d.GrowingDir() != growing {
+		t.Errorf("got %s, want %s", d.GrowingDir(), growing)
+	}
 }

@@ -34,4 +34,4 @@ func (d *Dir) Probe() (took time.Duration, err error) {
 }
 
 // BallastFile is where room is kept that is given up when the volume is full.
-func (d *Dir) BallastFile() string { return filepath.Join(OnStore(d.path), "ballast") }
+func (d *Dir) BallastFile() string { return d.onStore("ballast") }
