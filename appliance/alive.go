@@ -94,7 +94,11 @@ func (a *Appliance) StatusLine() string {
 	if streams == 1 {
 		what = "stream"
 	}
-	return fmt.Sprintf("ready, %d %s, %s", streams, what, a.bootstrapLine())
+	line := fmt.Sprintf("ready, %d %s, %s", streams, what, a.bootstrapLine())
+	if trouble := a.clusterLine(); trouble != "" {
+		line += "; cluster: " + trouble
+	}
+	return line
 }
 
 func (a *Appliance) bootstrapLine() string {

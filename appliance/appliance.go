@@ -4,6 +4,7 @@ package appliance
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net"
@@ -65,6 +66,7 @@ type Appliance struct {
 	opts    Options
 	log     *slog.Logger
 	started time.Time
+	process string // tells this process from every other node's
 	current atomic.Pointer[config.Config]
 
 	dir      *datadir.Dir
@@ -116,6 +118,7 @@ type Appliance struct {
 
 	mu         sync.Mutex // guards what follows; taken last, never while calling a part
 	phase      admin.Phase
+	waitsFor   string // what keeps it in PhaseJoining
 	clientAddr net.Addr
 	plan       bootstrap.Plan    // what stands between the server and the configuration
 	compared   time.Time         // when plan was made
@@ -140,6 +143,7 @@ func Open(o Options) (_ *Appliance, err error) {
 		opts:       o,
 		log:        o.Log,
 		started:    time.Now(),
+		process:    rand.Text(),
 		phase:      admin.PhaseStarting,
 		broken:     make(chan error, 2),
 		stopping:   make(chan struct{}),

@@ -40,13 +40,15 @@ type cluster struct {
 	mu    sync.Mutex
 	self  int             // which of cluster.peers this node is; -1 while that is not known
 	peers map[string]peer // by address, as cluster.peers has it
+	sightings
 }
 
 // peer is what a node said about itself, or why it said nothing.
 type peer struct {
 	answer join.Answer
-	asked  time.Time
-	ahead  time.Duration // its clock
+	asked  time.Time     // when it answered last
+	ahead  time.Duration // its clock, give or take unsure
+	unsure time.Duration
 	err    error
 }
 
@@ -91,7 +93,7 @@ func (a *Appliance) newCluster(c *config.Cluster) (*cluster, error) {
 			names = append(names, host)
 		}
 	}
-	out := &cluster{config: c, secret: []byte(secret), self: -1, peers: map[string]peer{}, news: make(chan struct{}, 1)}
+	out := &cluster{config: c, secret: []byte(secret), self: -1, peers: map[string]peer{}, news: make(chan struct{}, 1), sightings: newSightings()}
 	out.invites = newInvites(a.wholeConfig, a.dir, out.secret, a.log, out.taken)
 	out.routes, err = certs.OpenAuto(certs.Options{
 		Dir: a.dir.RoutesDir(), Write: datadir.WriteFile, Now: time.Now, Names: names, NodeName: a.dir.NodeName(), BothEnds: true,
@@ -136,16 +138,7 @@ func (c *cluster) close() error {
 
 // introduce answers another node.
 func (a *Appliance) introduce(r join.Request) join.Answer {
-	out := join.Answer{Node: a.dir.NodeName(), Time: time.Now(), Version: a.opts.Version, Wants: newChange(a.wholeConfig(), "").digest, Grows: a.grows()}
-	if vol, err := a.dir.Volume(); err == nil {
-		out.Free = vol.Free
-	}
-	if st, err := a.engine.Stats(); err == nil {
-		out.Stored = st.StoreUsed
-	}
-	if err := a.engine.Whole(); err != nil {
-		out.Lacks = err.Error()
-	}
+	out := a.describe()
 	operator, err := a.identity.Operator()
 	switch {
 	case err != nil:
@@ -158,7 +151,11 @@ func (a *Appliance) introduce(r join.Request) join.Answer {
 	if out.Refused = fits(a.others().config, out.Node, r); out.Refused != "" {
 		return out
 	}
+	if r.Process == out.Process {
+		return out // it asked itself
+	}
 	if r.Node == out.Node || a.connectedTo(r.Node) && r.Operator == "" {
+		a.tellSameName(r)
 		out.Refused = fmt.Sprintf("there is a node %q in the cluster already; each needs a name and a data directory of its own", r.Node)
 		return out
 	}

@@ -8,35 +8,141 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
 	"github.com/holdfast-mq/holdfast/appliance/join"
 )
 
 func TestWhatIsSaidOfAMember(t *testing.T) {
-	state := engine.ClusterState{Members: []engine.Member{{Name: "n2", Connected: true}, {Name: "n3"}}}
-	well := peer{answer: join.Answer{Node: "n2", Wants: "w"}, asked: time.Now()}
+	now := time.Now()
+	long := now.Add(-time.Hour)
+	v := view{
+		state: engine.ClusterState{Members: []engine.Member{{Name: "n1", Self: true, Connected: true}, {Name: "n2", Connected: true}, {Name: "n3"}, {Name: "n4", Connected: true}}},
+		self:  join.Answer{Node: "n1", Process: "1", Version: "0.1.0", NATS: "2.15.3", Wants: "w"},
+		lost:  map[string]time.Time{"n3": long},
+		met:   map[string]time.Time{"n2": long, "n4": long},
+		now:   now,
+	}
+	well := peer{answer: join.Answer{Node: "n2", Process: "2", Version: "0.1.0", NATS: "2.15.3", Wants: "w", Sees: []string{"n1", "n4"}}, asked: now}
 	change := func(f func(*peer)) peer {
 		p := well
 		f(&p)
 		return p
 	}
+	none := change(func(p *peer) { p.answer.Node = "n3" })
 	for name, c := range map[string]struct {
 		said    peer
+		view    func(*view)
 		problem string // "" for none
+		warning string
 		current bool
 		other   bool
 	}{
-		"well":            {well, "", true, false},
-		"another file":    {change(func(p *peer) { p.answer.Wants = "v" }), "", true, true},
-		"not asked yet":   {peer{}, "not heard of yet", false, false},
-		"no answer":       {change(func(p *peer) { p.err = errors.New("connection refused") }), "connection refused", false, false},
-		"no route":        {change(func(p *peer) { p.answer.Node = "n3" }), "no route to n:6222", false, false},
-		"copies to come":  {change(func(p *peer) { p.answer.Lacks = "stream 'S' is not current" }), "does not have everything yet: stream 'S'", false, false},
-		"a clock that is": {change(func(p *peer) { p.ahead = time.Hour }), "its clock is 1h0m0s before", true, false},
+		"well":          {said: well, current: true},
+		"another file":  {said: change(func(p *peer) { p.answer.Wants = "v" }), current: true, other: true},
+		"not asked yet": {said: peer{}, problem: "not heard of yet"},
+		"no answer":     {said: change(func(p *peer) { p.err = errors.New("connection refused") }), problem: "connection refused"},
+		"gone for long": {
+			said: change(func(p *peer) {
+				p.answer.Node, p.err = "n3", diag.Fail(diag.CodeClusterPeer, errors.New("refused"), "f")
+			}),
+			problem: "(1h0m0s), and it does not answer: refused",
+		},
+		"no answer, and a route": {
+			said:    change(func(p *peer) { p.err = diag.Fail(diag.CodeClusterPeer, errors.New("timed out"), "f") }),
+			problem: "there is a route to it, and it does not answer on the port behind: timed out",
+		},
+		"no route": {said: none, problem: "it answers on n:6223, and there is no route to n:6222, since"},
+		"just killed": {
+			// What it said is from before it was lost: it does not answer any more.
+			said: change(func(p *peer) { p.answer.Node, p.asked = "n3", now.Add(-2*time.Second) }),
+			view: func(v *view) { v.lost = map[string]time.Time{"n3": now.Add(-time.Second)} }, problem: "not connected since",
+		},
+		"killed while nobody asked": {
+			said: change(func(p *peer) { p.answer.Node, p.asked = "n3", long.Add(-time.Second) }), problem: "not connected since",
+		},
+		"its certificate ended": {
+			said: change(func(p *peer) {
+				p.answer.Node, p.answer.Certificates = "n3", []join.Certificate{{Name: "route", NotAfter: long}}
+			}),
+			problem: "certificate that node n3 has for routes ended on",
+		},
+		"ours ended": {
+			said: none, view: func(v *view) { v.self.Certificates = []join.Certificate{{Name: "route_ca", NotAfter: long}} },
+			problem: "certificate that node n1 has for routes ended on",
+		},
+		"a certificate that ends": {
+			said: change(func(p *peer) {
+				p.answer.Certificates = []join.Certificate{{Name: "server", NotAfter: now, Problem: "ends soon"}}
+			}),
+			warning: "ends soon", current: true,
+		},
+		"blind to another": {said: change(func(p *peer) { p.answer.Sees = []string{"n1"} }), problem: "it has no connection to node n4", current: true},
+		"met that one just now": {
+			said: change(func(p *peer) { p.answer.Sees = []string{"n1"} }), view: func(v *view) { v.met = map[string]time.Time{"n4": now} }, current: true,
+		},
+		"copies to come": {said: change(func(p *peer) { p.answer.Lacks = "stream 'S' is not current" }), problem: "does not have everything yet: stream 'S'"},
+		"a clock that is an hour ahead": {
+			said: change(func(p *peer) { p.ahead = time.Hour }), problem: "its clock is 1h0m0s ahead of this node's", current: true,
+		},
+		"a clock that is an hour behind": {
+			said: change(func(p *peer) { p.ahead = -time.Hour }), problem: "its clock is 1h0m0s behind this node's", current: true,
+		},
+		"an hour ahead, and no route": {
+			said: change(func(p *peer) { p.answer.Node, p.ahead = "n3", time.Hour }), problem: "there is no route", warning: "its clock is 1h0m0s ahead",
+		},
+		"a clock that is seconds off": {
+			said: change(func(p *peer) { p.ahead = 3 * time.Second }), warning: "its clock is 3s ahead", current: true,
+		},
+		"an answer that took long": {said: change(func(p *peer) { p.ahead, p.unsure = 3*time.Second, 3*time.Second }), current: true},
+		"another version":          {said: change(func(p *peer) { p.answer.Version = "0.2.0" }), warning: "it has holdfast 0.2.0, and this node 0.1.0", current: true},
+		"another server":           {said: change(func(p *peer) { p.answer.NATS = "2.16.0" }), warning: "it has nats-server 2.16.0, and this node 2.15.3", current: true},
+		"a second one of that name": {
+			said: well, view: func(v *view) {
+				v.peers = map[string]peer{"m:6222": {answer: join.Answer{Node: "n2", Process: "3"}, asked: now}}
+			},
+			problem: "it is node n2, and so is m:6222", current: true,
+		},
 	} {
-		m := member("n:6222", false, c.said, state, "w")
+		v := v
+		if c.view != nil {
+			c.view(&v)
+		}
+		m := v.member("n:6222", false, c.said)
+		warnings := strings.Join(m.Warnings, "; ")
 		if (m.Problem == "") != (c.problem == "") || !strings.Contains(m.Problem, c.problem) || m.Current != c.current || m.OtherFile != c.other {
 			t.Errorf("%s: got %+v, want problem %q, current %t and another file %t", name, m, c.problem, c.current, c.other)
 		}
+		if (warnings == "") != (c.warning == "") || !strings.Contains(warnings, c.warning) {
+			t.Errorf("%s: got warnings %q, want %q", name, warnings, c.warning)
+		}
+		if m.Problem != "" && m.Fix == "" && c.said.err == nil {
+			t.Errorf("%s: got no fix for %q", name, m.Problem)
+		}
+	}
+}
+
+func TestProblemsOfTheClusterAreInTheStatus(t *testing.T) {
+	since := time.Now().Add(-time.Minute)
+	c := admin.Cluster{
+		Nodes: []admin.Member{{Address: "a:1", Self: true, Problem: "mine"}, {Address: "b:1", Problem: "gone", Fix: "f", Code: diag.CodeClusterClock}},
+		Streams: []admin.Placement{
+			{Name: "shop/A", Problem: "no leader", NoLeaderSince: &since}, {Name: "shop/B", Problem: "no leader"}, {Name: "shop/C", Problem: "no leader"},
+			{Name: "shop/D", Problem: "no leader"}, {Name: "shop/E", Problem: "no leader"}, {Name: "shop/F"},
+		},
+	}
+	var got []string
+	for _, p := range clusterProblems(c) {
+		got = append(got, string(p.Code)+" "+p.What)
+	}
+	all := strings.Join(got, "\n")
+	for _, want := range []string{"HF2421 cluster: b:1: gone", "HF2423 shop/A: no leader, since ", "(1m0s)", "HF2423 2 more streams have no leader"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("got %q, want %q in it", all, want)
+		}
+	}
+	if strings.Contains(all, "mine") || strings.Contains(all, "shop/D") || len(got) != 5 {
+		t.Errorf("got %q, want neither what is said elsewhere nor all streams", all)
 	}
 }

@@ -30,6 +30,8 @@ func (a *Appliance) tendCluster(ctx context.Context, led chan<- struct{}) {
 	defer tending.Wait()
 	tending.Go(func() { a.tendLead(ctx, led) })
 	tending.Go(func() { a.tendPeers(ctx, a.cluster) })
+	tending.Go(func() { a.tendRoutes(ctx, a.cluster) })
+	tending.Go(func() { a.tendCopies(ctx) })
 	if a.cluster.shared != nil {
 		tending.Go(func() { a.tendShared(ctx) })
 	}
@@ -118,33 +120,62 @@ func (a *Appliance) tendPeers(ctx context.Context, c *cluster) {
 		if err != nil {
 			return
 		}
+		// All at once: one that can't be reached takes its time.
+		var asking sync.WaitGroup
 		for i, p := range c.config.Peers {
-			if i == self || ctx.Err() != nil {
-				continue
+			if i != self {
+				asking.Go(func() { a.askPeer(ctx, c, p, operator) })
 			}
-			begun := time.Now()
-			answer, err := join.Ask(ctx, joinAddress(p), c.secret, join.Request{
-				Cluster: c.config.Name, Node: a.dir.NodeName(), Version: a.opts.Version, Peers: c.config.Peers, Operator: operator, Time: begun,
-			})
-			now := time.Now()
-			next := peer{answer: answer, asked: now, err: err}
-			if err == nil {
-				next.ahead = answer.Time.Sub(begun.Add(now.Sub(begun) / 2))
-			}
-			switch {
-			case err != nil || answer.Refused == "":
-			case answer.Wait:
-				next.err = fmt.Errorf("node %s joins: %s", answer.Node, answer.Refused)
-			default:
-				next.err = diag.Fail(diag.CodeClusterJoin, fmt.Errorf("node %s has nothing to do with this one: %s", answer.Node, answer.Refused),
-					"the block `cluster:` and the secret have to be the same on every node, and each node has to have joined the same cluster")
-			}
-			if a.news("peer "+p, next.err) && ctx.Err() == nil {
-				a.log.Warn("another node does not answer as it should", keyAddress, p, keyErr, next.err, keyFix, diag.Hint(next.err))
-			}
-			c.mu.Lock()
-			c.peers[p] = next
-			c.mu.Unlock()
 		}
+		asking.Wait()
 	})
+}
+
+// askPeer asks a node who it is, and keeps what it says.
+func (a *Appliance) askPeer(ctx context.Context, c *cluster, p, operator string) {
+	begun := time.Now()
+	answer, err := join.Ask(ctx, joinAddress(p), c.secret, a.question(c, operator))
+	now := time.Now()
+	if ctx.Err() != nil || err == nil && answer.Process == a.process {
+		return // it is this node, by an address that it does not know as its own
+	}
+	c.mu.Lock()
+	next := c.peers[p] // who it was stays known while it does not answer
+	c.mu.Unlock()
+	next.err = err
+	if err == nil {
+		took := now.Sub(begun)
+		next = peer{answer: answer, asked: now, ahead: answer.Time.Sub(begun.Add(took / 2)), unsure: took / 2}
+	}
+	switch {
+	case err != nil || answer.Refused == "":
+	case answer.Node == a.dir.NodeName():
+		next.err = diag.Fail(diag.CodeClusterName, fmt.Errorf("node %s there has the name of this one", answer.Node), sameNameFix)
+	case answer.Wait:
+		next.err = fmt.Errorf("node %s joins: %s", answer.Node, answer.Refused)
+	default:
+		next.err = diag.Fail(diag.CodeClusterJoin, fmt.Errorf("node %s has nothing to do with this one: %s", answer.Node, answer.Refused),
+			"the block `cluster:` and the secret have to be the same on every node, and each node has to have joined the same cluster")
+	}
+	if a.news("peer "+p, next.err) {
+		a.log.Warn("another node does not answer as it should", keyAddress, p, keyErr, next.err, keyFix, diag.Hint(next.err))
+	}
+	if err == nil {
+		a.tellClock(p, next)
+	}
+	c.mu.Lock()
+	c.peers[p] = next
+	c.mu.Unlock()
+}
+
+// tellClock logs that a clock is too far from this node's.
+func (a *Appliance) tellClock(p string, said peer) {
+	var apart error
+	if said.ahead.Abs()-said.unsure > clockBreaks {
+		// Rounded, so that it is news once and not each time.
+		apart = fmt.Errorf("node %s: %s", said.answer.Node, clockText(said.ahead.Round(time.Minute)))
+	}
+	if a.news("clock "+p, apart) {
+		a.log.Warn("the clocks of two nodes are apart", keyAddress, p, keyCode, string(diag.CodeClusterClock), keyWhat, apart.Error(), keyFix, clockFix)
+	}
 }

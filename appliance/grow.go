@@ -129,6 +129,7 @@ func (a *Appliance) tendGrowth(ctx context.Context, again chan<- struct{}) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	asking.Go(func() { a.tendPeers(ctx, g.cluster) })
+	asking.Go(func() { a.tendRoutes(ctx, g.cluster) })
 	if wait := time.Until(g.retry); wait > 0 {
 		select {
 		case <-ctx.Done():

@@ -58,7 +58,7 @@ func Join(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	j := &joining{opts: o, dir: dir, secret: []byte(secret), started: time.Now(), waits: map[string]error{}}
+	j := &joining{opts: o, dir: dir, secret: []byte(secret), started: time.Now(), waits: map[string]error{}, clocks: map[string]bool{}}
 	j.invites = newInvites(func() *config.Config { return o.Config }, dir, j.secret, o.Log, func() map[string]string { return nil })
 	closeServers, err := j.serve()
 	if err != nil {
@@ -76,8 +76,11 @@ type joining struct {
 	invites *invites
 	started time.Time
 
-	mu    sync.Mutex
-	waits map[string]error // why, by the address of a node; "" for this one
+	clocks map[string]bool // of which peers it was logged that their clock is apart
+
+	mu     sync.Mutex
+	waits  map[string]error // why, by the address of a node; "" for this one
+	httpAt net.Addr         // where listen.http is open; nil for nowhere
 }
 
 // serve opens the admin socket, so that status says for whom the node waits, and tells
@@ -95,21 +98,32 @@ func (j *joining) serve() (closeAll func() error, err error) {
 		serving.Wait()
 		return err
 	}
-	port, err := listenJoin(j.opts.Config.Cluster)
+	at, closeHTTP, err := j.serveHTTP()
 	if err != nil {
 		return nil, errors.Join(err, closeAdmin())
 	}
+	j.mu.Lock()
+	j.httpAt = at
+	j.mu.Unlock()
+	port, err := listenJoin(j.opts.Config.Cluster)
+	if err != nil {
+		return nil, errors.Join(err, closeHTTP(), closeAdmin())
+	}
 	k, err := join.Serve(port, j.secret, j.introduce, j.invites, j.opts.Log)
 	if err != nil {
-		return nil, errors.Join(err, port.Close(), closeAdmin())
+		return nil, errors.Join(err, port.Close(), closeHTTP(), closeAdmin())
 	}
-	return func() error { return errors.Join(k.Close(), closeAdmin()) }, nil
+	return func() error { return errors.Join(k.Close(), closeHTTP(), closeAdmin()) }, nil
 }
 
 // introduce answers another node.
 func (j *joining) introduce(r join.Request) join.Answer {
-	a := join.Answer{Node: j.dir.NodeName(), Time: time.Now(), Version: j.opts.Version, Wants: newChange(j.opts.Config, "").digest}
-	if a.Refused = fits(j.opts.Config.Cluster, a.Node, r); a.Refused == "" {
+	a := join.Answer{Node: j.dir.NodeName(), Time: time.Now(), Version: j.opts.Version, NATS: engine.ServerVersion(), Wants: newChange(j.opts.Config, "").digest}
+	switch a.Refused = fits(j.opts.Config.Cluster, a.Node, r); {
+	case a.Refused != "":
+	case r.Node == a.Node:
+		a.Refused = fmt.Sprintf("it is node %q, too; each needs a name and a data directory of its own", r.Node)
+	default:
 		a.Refused, a.Wait = "it has no identity itself yet", true
 	}
 	return a
@@ -190,7 +204,9 @@ func (j *joining) round(ctx context.Context) (done bool, err error) {
 		if i == self {
 			continue
 		}
+		asked := time.Now()
 		a, err := join.Ask(ctx, joinAddress(peer), j.secret, j.request())
+		j.lookAtClock(peer, a, asked, err)
 		switch {
 		case err != nil:
 		case a.Wait:
@@ -256,6 +272,9 @@ func (j *joining) missing() []string {
 			out = append(out, fmt.Sprintf("cluster: waiting for %s: %v", p, err))
 		}
 	}
+	if len(out) == 0 {
+		return []string{"cluster: asking the other nodes"} // it is not ready before it has an identity
+	}
 	return out
 }
 
@@ -276,6 +295,9 @@ func (j *joining) Status(context.Context) (admin.Status, error) {
 	self, _ := selfAmong(context.Background(), c)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.httpAt != nil {
+		s.Listeners = append(s.Listeners, admin.Listener{Name: "http", Address: j.httpAt.String(), Open: true})
+	}
 	for i, p := range c.Peers {
 		m := admin.Member{Address: p, Self: i == self}
 		if err := j.waits[p]; err != nil {

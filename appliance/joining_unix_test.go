@@ -43,7 +43,7 @@ func TestANodeThatWaitsForOthersGivesSignsOfLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(home, "holdfast.yaml")
-	text := "node: {data_dir: " + filepath.Join(home, "data") + "}\ncluster: {name: c, listen: \"" + addr + "\", advertise: \"" + addr +
+	text := "node: {data_dir: " + filepath.Join(home, "data") + "}\nlisten: {http: \"127.0.0.1:0\"}\ncluster: {name: c, listen: \"" + addr + "\", advertise: \"" + addr +
 		"\", peers: [\"" + addr + "\", \"127.0.0.1:1\", \"127.0.0.1:3\"], secret: \"file:" + secret + "\"}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

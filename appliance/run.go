@@ -156,6 +156,9 @@ func (a *Appliance) serve() {
 // after it: a publisher that comes early would find no stream. It reports
 // whether the node was ready then.
 func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
+	if err := a.greet(ctx); err != nil {
+		return false, err
+	}
 	a.setPhase(admin.PhaseRecovering)
 	// At once: the first report of progress may come when a short limit is over.
 	a.opts.Notify.Extend(startExtension, "recovering streams")

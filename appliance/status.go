@@ -21,9 +21,11 @@ import (
 // Missing says what readiness waits for, one sentence each; nothing means ready.
 func (a *Appliance) Missing() []string {
 	a.mu.Lock()
-	phase := a.phase
+	phase, waitsFor := a.phase, a.waitsFor
 	a.mu.Unlock()
 	switch phase {
+	case admin.PhaseJoining:
+		return []string{waitsFor}
 	case admin.PhaseDraining, admin.PhaseStopped:
 		return []string{"engine: stopping"}
 	case admin.PhaseStarting:
@@ -102,12 +104,30 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 	if phase != admin.PhaseRunning {
 		return s, nil
 	}
-	// What can't be read is marked so in what comes back.
-	observed, _ := a.js.Observe(ctx, a.accountNames())
+	observed := a.observe(ctx)
+	if a.cluster != nil {
+		a.addCopies(ctx, s.Cluster, observed)
+		s.Problems = append(s.Problems, clusterProblems(*s.Cluster)...)
+	}
 	for _, name := range a.accountNames() {
 		s.Accounts = append(s.Accounts, a.accountStatus(ctx, name, observed.Accounts[name]))
 	}
 	return s, nil
+}
+
+// observe reads the accounts. What can't be read is marked so in what comes back: without
+// a leader that is all, and asking each account for it would take its time.
+func (a *Appliance) observe(ctx context.Context) bootstrap.Observed {
+	names := a.accountNames()
+	if a.cluster == nil || a.leader() != "" {
+		observed, _ := a.js.Observe(ctx, names)
+		return observed
+	}
+	out := bootstrap.Observed{Accounts: make(map[string]bootstrap.ObservedAccount, len(names))}
+	for _, n := range names {
+		out.Accounts[n] = bootstrap.ObservedAccount{Unavailable: errNoLeader.Error()}
+	}
+	return out
 }
 
 func (a *Appliance) listeners() []admin.Listener {

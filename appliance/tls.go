@@ -121,13 +121,10 @@ func (a *Appliance) engineSettings(storeLimit int64) (engine.Settings, error) {
 	return s, err
 }
 
-// Certificates are those of the client listener, for metrics.
+// Certificates are those of the client listener and of the routes, for metrics.
 func (a *Appliance) Certificates() []metrics.Certificate {
-	if a.clientCerts == nil {
-		return nil
-	}
 	var out []metrics.Certificate
-	for _, c := range a.clientCerts.Info() {
+	for _, c := range a.describeCerts(time.Now()) {
 		out = append(out, metrics.Certificate{Name: c.Name, NotAfter: c.NotAfter})
 	}
 	return out

@@ -25,6 +25,8 @@ type ObservedStream struct {
 	Consumers map[string]ObservedConsumer `json:"consumers,omitempty"`
 	// Unavailable says why the stream exists but could not be read.
 	Unavailable string `json:"unavailable,omitempty"`
+	// Placement may be known of one that could not be read, too.
+	Placement Placement `json:"-"`
 }
 
 // ObservedConsumer is a consumer the server has.
@@ -36,7 +38,26 @@ type ObservedConsumer struct {
 	// it stores for this consumer waits, even below the acknowledgement floor.
 	WorkQueue bool `json:"work_queue,omitempty"`
 	// Unavailable says why the consumer exists but could not be read.
-	Unavailable string `json:"unavailable,omitempty"`
+	Unavailable string    `json:"unavailable,omitempty"`
+	Placement   Placement `json:"-"`
+}
+
+// Placement is where the copies of a stream or consumer are, under the JetStream API's
+// JSON names. It is the zero value on a single node.
+type Placement struct {
+	// Leader is the node that decides; empty while there is none.
+	Leader string `json:"leader"`
+	// Replicas are the other copies; all of them while there is no leader.
+	Replicas []Replica `json:"replicas"`
+}
+
+// Replica is a copy of a stream or consumer.
+type Replica struct {
+	Node    string        `json:"name"`
+	Current bool          `json:"current"`
+	Offline bool          `json:"offline"`
+	Seen    time.Duration `json:"active"` // how long ago
+	Behind  uint64        `json:"lag"`    // changes
 }
 
 // StreamState is the state of a stream, under the JetStream API's JSON names.

@@ -5,6 +5,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
@@ -16,11 +17,48 @@ type Cluster struct {
 	// empty while there is none.
 	Leader string `json:"leader,omitempty"`
 	// Quorum is how many of Size nodes have to be up for that.
-	Size   int      `json:"size"`
-	Quorum int      `json:"quorum"`
-	Nodes  []Member `json:"nodes"` // in the order of cluster.peers
+	Size   int `json:"size"`
+	Quorum int `json:"quorum"`
+	// NoLeaderSince is set while there is none.
+	NoLeaderSince *time.Time  `json:"no_leader_since,omitempty"`
+	Nodes         []Member    `json:"nodes"`             // in the order of cluster.peers
+	Streams       []Placement `json:"streams,omitempty"` // by name; consumers that have copies of their own are among them
+	Losses        []Loss      `json:"losses,omitempty"`  // what losing one node does now, of every node that is up
 	// Growth is there while a node that had messages before brings them.
 	Growth *Growth `json:"growth,omitempty"`
+}
+
+// Placement is where a stream or consumer is kept.
+type Placement struct {
+	Name string `json:"name"` // ACCOUNT/STREAM or ACCOUNT/STREAM/CONSUMER
+	// Leader is the node that decides; empty while there is none, or none that answers.
+	Leader        string     `json:"leader,omitempty"`
+	NoLeaderSince *time.Time `json:"no_leader_since,omitempty"` // as far as this node knows
+	Copies        []Copy     `json:"copies"`                    // by node; empty where that is not known
+	Problem       string     `json:"problem,omitempty"`
+	Fix           string     `json:"fix,omitempty"`
+}
+
+// Copy is a copy on a node.
+type Copy struct {
+	Node string `json:"node"`
+	// Current is true when it has everything, Offline while the node is not heard of.
+	Current bool `json:"current"`
+	Offline bool `json:"offline,omitempty"`
+	// Behind is how many changes it lacks, as far as is known.
+	Behind uint64  `json:"behind,omitempty"`
+	Seen   float64 `json:"last_seen_seconds,omitempty"`
+}
+
+// Loss is what losing a node does, as things are.
+type Loss struct {
+	Node string `json:"node"`
+	// Everything is true when too few nodes are left to agree on anything.
+	Everything bool `json:"everything,omitempty"`
+	// Stops are streams and consumers that stand still until the node is back; Loses
+	// those that are gone with its disk.
+	Stops []string `json:"stops,omitempty"`
+	Loses []string `json:"loses,omitempty"`
 }
 
 // Member is a node of the cluster.
@@ -29,6 +67,7 @@ type Member struct {
 	Name    string `json:"name,omitempty"` // empty before it was heard of
 	Self    bool   `json:"self,omitempty"`
 	Version string `json:"version,omitempty"`
+	NATS    string `json:"nats_version,omitempty"`
 	// Connected is true while there is a route to it.
 	Connected bool    `json:"connected"`
 	RTT       float64 `json:"rtt_seconds,omitempty"`
@@ -39,9 +78,22 @@ type Member struct {
 	ClockAhead float64 `json:"clock_ahead_seconds,omitempty"`
 	// OtherFile is true when its file asks for something else than this node's.
 	OtherFile bool `json:"other_file,omitempty"`
+	// NotConnectedSince is set while there is no route to it.
+	NotConnectedSince *time.Time `json:"not_connected_since,omitempty"`
+	// Certificates are those that it uses: of the routes, and of its clients.
+	Certificates []MemberCertificate `json:"certificates,omitempty"`
 	// Problem says why it is not what it should be, and Fix what to do.
-	Problem string `json:"problem,omitempty"`
-	Fix     string `json:"fix,omitempty"`
+	Problem string    `json:"problem,omitempty"`
+	Fix     string    `json:"fix,omitempty"`
+	Code    diag.Code `json:"code,omitempty"`
+	// Warnings are what will hurt later.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// MemberCertificate is a certificate of a node.
+type MemberCertificate struct {
+	Name     string    `json:"name"` // route, route_ca, server or ca
+	NotAfter time.Time `json:"not_after"`
 }
 
 // Waiting serves the status of a node that can't do anything else yet.

@@ -103,6 +103,10 @@ const (
 	CodeClusterTokenRefused Code = "HF2411"
 	CodeClusterStranger     Code = "HF2412"
 	CodeClusterOwn          Code = "HF2413"
+
+	CodeClusterClock  Code = "HF2421"
+	CodeClusterName   Code = "HF2422"
+	CodeClusterCopies Code = "HF2423"
 )
 
 // HF30xx: the commands.

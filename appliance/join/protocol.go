@@ -42,6 +42,16 @@ type Request struct {
 	// has no identity yet.
 	Operator string    `json:"operator,omitempty"`
 	Time     time.Time `json:"time"` // of its clock
+	// Process tells processes apart: one that is asked by itself is not another.
+	Process string `json:"process,omitempty"`
+}
+
+// Certificate is one that a node uses.
+type Certificate struct {
+	Name     string    `json:"name"`
+	NotAfter time.Time `json:"not_after"`
+	// Problem is what the node itself has to say of it; empty while all is well.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Answer is what it gets.
@@ -54,6 +64,14 @@ type Answer struct {
 	Node    string    `json:"node"`
 	Time    time.Time `json:"time"`
 	Version string    `json:"version,omitempty"` // of Holdfast
+	NATS    string    `json:"nats,omitempty"`    // version of nats-server
+	Process string    `json:"process,omitempty"` // see Request
+	// Sees are the nodes that it has a route to.
+	Sees         []string      `json:"sees,omitempty"`
+	Certificates []Certificate `json:"certificates,omitempty"`
+	// Alone are streams, ACCOUNT/STREAM, that no other node keeps: so it is known where they
+	// are when it is gone. A long list may be cut off.
+	Alone []string `json:"alone,omitempty"`
 	// Lacks says what the node that answers does not have yet of what it should; empty
 	// when it has everything.
 	Lacks string `json:"lacks,omitempty"`

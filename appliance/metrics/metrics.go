@@ -37,6 +37,8 @@ type Node interface {
 	GroupCommit() GroupCommit
 	// Storage is what is left of the volume.
 	Storage() Storage
+	// Cluster is how the nodes are that replicate to each other; nil on a single node.
+	Cluster() *Cluster
 }
 
 // Certificate is a certificate and its end.
@@ -127,6 +129,20 @@ func Handler(b Build, n Node) http.Handler {
 		topology{n},
 		groups{n},
 		storage{n},
+		cluster{n},
+	)
+	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+}
+
+// Waiting serves what a node can say that has not begun: what it is, and that it is not
+// ready.
+func Waiting(b Build) http.Handler {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(buildInfo(b), func() float64 { return 1 }),
+		prometheus.NewGaugeFunc(ready, func() float64 { return 0 }),
 	)
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 }

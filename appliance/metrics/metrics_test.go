@@ -20,6 +20,7 @@ type node struct {
 	refusals     []Refusal
 	groups       GroupCommit
 	storage      Storage
+	cluster      *Cluster
 }
 
 func (n node) Missing() []string                  { return n.missing }
@@ -29,6 +30,7 @@ func (n node) Certificates() []Certificate        { return n.certificates }
 func (n node) Refusals() []Refusal                { return n.refusals }
 func (n node) GroupCommit() GroupCommit           { return n.groups }
 func (n node) Storage() Storage                   { return n.storage }
+func (n node) Cluster() *Cluster                  { return n.cluster }
 
 func scrape(n Node) string {
 	w := httptest.NewRecorder()
@@ -95,6 +97,18 @@ func TestMetricsFollowTheNode(t *testing.T) {
 		{node{}, []string{"holdfast_verify_running 0\n"}, "holdfast_verify_last_pass_timestamp_seconds "},
 		{node{storage: Storage{Stopped: true}}, []string{"holdfast_storage_publishing_stopped 1\n", "holdfast_storage_writable 0\n"}, "holdfast_storage_full_in_seconds "},
 		{node{}, nil, "holdfast_storage_encrypted"},
+		{node{}, nil, "holdfast_cluster_"},
+		{node{cluster: &Cluster{
+			Members: 3, Connected: 2, Quorum: 2, LeaderKnown: true, Leads: true, Leaderless: 4,
+			Peers:  []Peer{{Node: "n2", Ahead: -1500 * time.Millisecond, Connected: true}, {Node: "n3"}},
+			Copies: []Copy{{"shop", "ORDERS", "n2", 7, false}, {"shop", "ORDERS", "n1", 0, true}},
+		}}, []string{
+			"holdfast_cluster_members 3\n", "holdfast_cluster_members_connected 2\n", "holdfast_cluster_quorum_members 2\n",
+			"holdfast_cluster_leader_known 1\n", "holdfast_cluster_leads 1\n", "holdfast_cluster_streams_without_leader 4\n",
+			`holdfast_cluster_clock_offset_seconds{node="n2"} -1.5`, `holdfast_cluster_member_connected{node="n3"} 0`,
+			`holdfast_cluster_replica_lag{account="shop",node="n2",stream="ORDERS"} 7`,
+			`holdfast_cluster_replica_current{account="shop",node="n2",stream="ORDERS"} 0`, `holdfast_cluster_replica_current{account="shop",node="n1",stream="ORDERS"} 1`,
+		}, "\x00"},
 	} {
 		got := scrape(c.node)
 		for _, want := range c.want {

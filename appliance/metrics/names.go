@@ -22,7 +22,7 @@ var (
 	comparedAt = prometheus.NewDesc("holdfast_topology_compared_timestamp_seconds",
 		"When the server was last compared with the configuration, in seconds since 1970.", nil, nil)
 	certificateExpiry = prometheus.NewDesc("holdfast_certificate_expiry_timestamp_seconds",
-		"When the certificate of the client listener (server) or of its CA (ca) ends, in seconds since 1970.", []string{"certificate"}, nil)
+		"When the certificate of the client listener (server) or of its CA (ca), or that of the cluster's routes (route, route_ca), ends, in seconds since 1970.", []string{"certificate"}, nil)
 	refusals = prometheus.NewDesc("holdfast_client_refusals_total",
 		"What clients were not allowed since the start, by user and reason.", []string{"account", "user", "reason"}, nil)
 	flushTime = prometheus.NewDesc("holdfast_storage_flush_seconds",

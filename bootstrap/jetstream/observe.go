@@ -52,12 +52,12 @@ func (c *Client) observeAccount(ctx context.Context, account string) (map[string
 	err := c.pages(ctx, account, "STREAM.LIST", func(p page) int {
 		for _, s := range p.Streams {
 			name, _ := s.Config["name"].(string)
-			streams[name] = bootstrap.ObservedStream{Config: s.Config, State: s.State, Created: s.Created}
+			streams[name] = bootstrap.ObservedStream{Config: s.Config, State: s.State, Created: s.Created, Placement: s.Cluster}
 		}
 		// A stream can stand in both: with a configuration the meta leader knows,
 		// and no state because nobody who has it is there.
 		for name, why := range p.gone() {
-			streams[name] = bootstrap.ObservedStream{Unavailable: why}
+			streams[name] = bootstrap.ObservedStream{Unavailable: why, Placement: streams[name].Placement}
 		}
 		return len(streams)
 	})
@@ -88,11 +88,11 @@ func (c *Client) observeConsumers(ctx context.Context, account, stream string, w
 	err := c.pages(ctx, account, "CONSUMER.LIST."+stream, func(p page) int {
 		for _, s := range p.Consumers {
 			consumers[s.Name] = bootstrap.ObservedConsumer{
-				Config: s.Config, State: s.ConsumerState, Created: s.Created, WorkQueue: workQueue,
+				Config: s.Config, State: s.ConsumerState, Created: s.Created, WorkQueue: workQueue, Placement: s.Cluster,
 			}
 		}
 		for name, why := range p.gone() {
-			consumers[name] = bootstrap.ObservedConsumer{Unavailable: why}
+			consumers[name] = bootstrap.ObservedConsumer{Unavailable: why, Placement: consumers[name].Placement}
 		}
 		return len(consumers)
 	})
@@ -106,11 +106,13 @@ type page struct {
 		Config  map[string]any        `json:"config"`
 		State   bootstrap.StreamState `json:"state"`
 		Created time.Time             `json:"created"`
+		Cluster bootstrap.Placement   `json:"cluster"`
 	} `json:"streams"`
 	Consumers []struct {
-		Name    string         `json:"name"`
-		Config  map[string]any `json:"config"`
-		Created time.Time      `json:"created"`
+		Name    string              `json:"name"`
+		Config  map[string]any      `json:"config"`
+		Created time.Time           `json:"created"`
+		Cluster bootstrap.Placement `json:"cluster"`
 		bootstrap.ConsumerState
 	} `json:"consumers"`
 	Missing []string          `json:"missing"`

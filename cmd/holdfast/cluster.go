@@ -3,12 +3,8 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,13 +24,15 @@ func newClusterCmd(std stdio, g *globals) *cobra.Command {
 }
 
 func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
-	var wait bool
+	var all, wait bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the nodes of the cluster, as this one sees them [read-only]",
 		Long: "Show the nodes of the cluster, as this one sees them: who leads, who is connected and\n" +
-			"has everything, and what is wrong where. Exit code 3 when there is no leader or a node\n" +
-			"has a problem, 1 when the node here does not answer or is a single one.",
+			"has everything, versions, clocks and certificates, which copy of a stream is behind,\n" +
+			"what losing one more node would do, and what is wrong where. Exit code 3 when there is\n" +
+			"no leader, or a node or a stream has a problem, 1 when the node here does not answer\n" +
+			"or is a single one.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if wait {
@@ -57,7 +55,7 @@ func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
 			if g.json() {
 				printJSON(std.out, s.Cluster)
 			} else {
-				printCluster(std.out, *s.Cluster)
+				printCluster(std.out, *s.Cluster, all)
 			}
 			if s.Cluster.Leader == "" || s.Cluster.Growth != nil || troubled(*s.Cluster) {
 				return exitError(exitNotReady)
@@ -65,6 +63,7 @@ func newClusterStatusCmd(std stdio, g *globals) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "name every stream and its copies, and every certificate, and not only what is in trouble")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until there is a leader, every node has everything and nothing is copied any more; shows how far it is")
 	return cmd
 }
@@ -90,65 +89,10 @@ func troubled(c admin.Cluster) bool {
 			return true
 		}
 	}
+	for _, p := range c.Streams {
+		if p.Problem != "" {
+			return true
+		}
+	}
 	return false
-}
-
-func printCluster(w io.Writer, c admin.Cluster) {
-	fmt.Fprintf(w, "Cluster %s, leader %s, %d of %d nodes needed\n\n", c.Name, cmp.Or(c.Leader, "NONE"), c.Quorum, c.Size)
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "ADDRESS\tNODE\tROUTE\tHAS EVERYTHING\tVERSION\tFILE")
-	for _, m := range c.Nodes {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Address, cmp.Or(m.Name, "?"), routeText(m), currentText(m, c.Leader), cmp.Or(m.Version, "?"), fileText(m))
-	}
-	t.Flush()
-	if c.Growth != nil {
-		fmt.Fprintf(w, "\n%s\n", growthText(*c.Growth))
-		if c.Growth.Problem != "" {
-			fmt.Fprintf(w, "    %s\n", c.Growth.Problem)
-		}
-		if c.Growth.Fix != "" {
-			fmt.Fprintf(w, "    fix: %s\n", c.Growth.Fix)
-		}
-	}
-	for _, m := range c.Nodes {
-		if m.Problem == "" {
-			continue
-		}
-		fmt.Fprintf(w, "\n%s: %s\n", m.Address, m.Problem)
-		if m.Fix != "" {
-			fmt.Fprintf(w, "    fix: %s\n", m.Fix)
-		}
-	}
-}
-
-func routeText(m admin.Member) string {
-	switch {
-	case m.Self:
-		return "this node"
-	case !m.Connected:
-		return "NONE"
-	case m.RTT > 0:
-		return "up, " + time.Duration(m.RTT*float64(time.Second)).Round(10*time.Microsecond).String()
-	}
-	return "up"
-}
-
-func currentText(m admin.Member, leader string) string {
-	switch {
-	case m.Current && m.Name == leader && leader != "":
-		return "yes, leads"
-	case m.Current:
-		return "yes"
-	}
-	return "no"
-}
-
-func fileText(m admin.Member) string {
-	if m.OtherFile {
-		return "DIFFERS"
-	}
-	if m.Name == "" {
-		return "?"
-	}
-	return "same"
 }

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package appliance
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/bootstrap"
+)
+
+func on(nodes ...string) []admin.Copy {
+	var out []admin.Copy
+	for _, n := range nodes {
+		name, flaw, _ := strings.Cut(n, " ")
+		out = append(out, admin.Copy{Node: name, Current: flaw == "", Offline: flaw == "offline"})
+	}
+	return out
+}
+
+func TestWhatLosingANodeWouldDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		copies       []admin.Copy
+		leader       string
+		stops, loses string // the nodes whose loss does that
+	}{
+		"three copies":              {on("n1", "n2", "n3"), "n1", "", ""},
+		"one copy":                  {on("n2"), "n2", "n2", "n2"},
+		"two copies":                {on("n1", "n2"), "n1", "n1 n2", ""},
+		"one of three is gone":      {on("n1", "n2", "n3 offline"), "n1", "n1 n2", ""},
+		"one of three is behind":    {on("n1", "n2", "n3 behind"), "n1", "n1 n2", ""},
+		"only the leader has all":   {on("n1", "n2 behind", "n3 behind"), "n1", "n1 n2 n3", "n1"},
+		"it has no leader as it is": {on("n1", "n2 offline", "n3 offline"), "", "", ""},
+		"nobody knows where it is":  {nil, "", "", ""},
+	} {
+		var stops, loses []string
+		for _, n := range []string{"n1", "n2", "n3"} {
+			s, l := without(admin.Placement{Leader: c.leader, Copies: c.copies}, n)
+			if s {
+				stops = append(stops, n)
+			}
+			if l {
+				loses = append(loses, n)
+			}
+		}
+		if got := strings.Join(stops, " "); got != c.stops {
+			t.Errorf("%s: got a stop by the loss of %q, want %q", name, got, c.stops)
+		}
+		if got := strings.Join(loses, " "); got != c.loses {
+			t.Errorf("%s: got messages lost by the loss of %q, want %q", name, got, c.loses)
+		}
+	}
+}
+
+func TestLossesNameEverythingWhenTooFewAreLeft(t *testing.T) {
+	c := admin.Cluster{Quorum: 2, Size: 3, Leader: "n1",
+		Nodes:   []admin.Member{{Name: "n1", Self: true}, {Name: "n2", Connected: true}, {Name: "n3"}, {}},
+		Streams: []admin.Placement{{Name: "a/S", Leader: "n1", Copies: on("n1")}, {Name: "a/T", Leader: "n1", Copies: on("n1", "n2", "n3 offline")}},
+	}
+	want := []admin.Loss{{Node: "n1", Everything: true, Loses: []string{"a/S"}}, {Node: "n2", Everything: true}}
+	if diff := cmp.Diff(want, losses(c)); diff != "" {
+		t.Errorf("losses (-want +got):\n%s", diff)
+	}
+	c.Nodes[2].Connected = true
+	want = []admin.Loss{{Node: "n1", Stops: []string{"a/S", "a/T"}, Loses: []string{"a/S"}}, {Node: "n2", Stops: []string{"a/T"}}, {Node: "n3"}}
+	if diff := cmp.Diff(want, losses(c)); diff != "" {
+		t.Errorf("losses (-want +got):\n%s", diff)
+	}
+}
+
+// TestPlacementsAreThoseOfTheLeader takes what a leader says before what this node sees,
+// and what this node sees where no leader answers.
+func TestPlacementsAreThoseOfTheLeader(t *testing.T) {
+	since := time.Now()
+	three := bootstrap.Placement{Leader: "n1", Replicas: []bootstrap.Replica{{Node: "n3", Behind: 7}, {Node: "n2", Current: true}}}
+	durable := map[string]any{"durable_name": "d"}
+	observed := bootstrap.Observed{Accounts: map[string]bootstrap.ObservedAccount{"a": {Streams: map[string]bootstrap.ObservedStream{
+		"LED": {Placement: three, Consumers: map[string]bootstrap.ObservedConsumer{
+			"d": {Config: durable, Placement: bootstrap.Placement{Leader: "n2"}},
+			"e": {Placement: bootstrap.Placement{Leader: "n2"}},
+			"f": {Config: durable, Placement: three},
+		}},
+		"ELSEWHERE": {Unavailable: "gone", Placement: bootstrap.Placement{Replicas: []bootstrap.Replica{{Node: "n3", Offline: true}}}},
+		"SILENT":    {Unavailable: "its leader did not answer"},
+		"AWAY":      {Unavailable: "its leader did not answer"},
+	}}}}
+	local := []engine.Copies{
+		{Account: "a", Stream: "LED", Leader: "n1", Nodes: []engine.Copy{{Node: "n1"}, {Node: "n2"}, {Node: "n3"}}},
+		{Account: "a", Stream: "SILENT", Nodes: []engine.Copy{{Node: "n2"}, {Node: "n3", Offline: true}}},
+		{Account: "b", Stream: "OWN", Leader: "n2", Nodes: []engine.Copy{{Node: "n1"}, {Node: "n2"}, {Node: "n3"}}},
+	}
+	nodes := []admin.Member{{Name: "n1", Current: true, Connected: true}, {Name: "n2", Self: true, Current: true}, {Name: "n3", Connected: true}, {Name: "n4"}}
+	got := map[string]admin.Placement{}
+	for _, p := range placements(observed, local, nodes, map[string]string{"a/AWAY": "n4"}, map[string]time.Time{"a/SILENT": since}) {
+		got[p.Name] = p
+	}
+	if len(got) != 6 {
+		t.Errorf("got %d placements, want those of five streams and one consumer: %v", len(got), got)
+	}
+	for name, want := range map[string][]admin.Copy{
+		"a/LED":       {{Node: "n1", Current: true}, {Node: "n2", Current: true}, {Node: "n3", Behind: 7}},
+		"a/LED/d":     {{Node: "n2", Current: true}},
+		"a/ELSEWHERE": {{Node: "n3", Offline: true}},
+		"a/SILENT":    {{Node: "n2", Current: true}, {Node: "n3", Offline: true}},
+		"a/AWAY":      {{Node: "n4", Offline: true}},
+		"b/OWN":       {{Node: "n1", Current: true}, {Node: "n2", Current: true}, {Node: "n3"}},
+	} {
+		if diff := cmp.Diff(want, got[name].Copies); diff != "" {
+			t.Errorf("%s: copies (-want +got):\n%s", name, diff)
+		}
+		if leaderless := name == "a/ELSEWHERE" || name == "a/AWAY" || name == "a/SILENT"; leaderless != (got[name].Problem != "") || leaderless != (got[name].Fix != "") {
+			t.Errorf("%s: got problem %q and fix %q", name, got[name].Problem, got[name].Fix)
+		}
+	}
+	if p := got["a/AWAY"]; !strings.Contains(p.Problem, "its only copy is on n4") {
+		t.Errorf("got %+v, want where its only copy is", p)
+	}
+	if p := got["a/SILENT"]; p.NoLeaderSince == nil || !strings.Contains(p.Problem, "does not hear of n3") || !strings.Contains(p.Fix, "bring n3 up") {
+		t.Errorf("got %+v, want since when and which node to bring up", p)
+	}
+}
+
+// TestACopyIsGoneWhenNobodyHearsOfIt does not wait for the server to call it offline.
+func TestACopyIsGoneWhenNobodyHearsOfIt(t *testing.T) {
+	nodes := []admin.Member{{Name: "n1", Self: true}, {Name: "n2", Connected: true}, {Name: "n3"}}
+	for name, c := range map[string]struct {
+		leader string
+		seen   float64
+		whole  bool
+		want   bool
+	}{
+		"its leader heard of it": {"n2", 0.5, true, false},
+		"its leader did not":     {"n2", 9, true, true},
+		"its leader never did":   {"n2", 0, false, true},
+		"there is none":          {"", 0, true, true},
+		"it leads":               {"n3", 9, true, false},
+	} {
+		got := gone([]admin.Copy{{Node: "n1", Seen: 9}, {Node: "n2", Seen: 9}, {Node: "n3", Seen: c.seen, Current: c.whole}}, c.leader, nodes)
+		if got[0].Offline || got[1].Offline || got[2].Offline != c.want || got[2].Current == c.want {
+			t.Errorf("%s: got %+v, want n3 gone %t and nobody else", name, got, c.want)
+		}
+	}
+}
+
+func TestARouteAndALeaderAreSeenToComeAndGo(t *testing.T) {
+	s := newSightings()
+	begun := time.Unix(1000, 0)
+	state := func(leader string, connected ...string) engine.ClusterState {
+		out := engine.ClusterState{Leader: leader, Members: []engine.Member{{Name: "n1", Self: true, Connected: true}, {Name: "n2"}}}
+		for _, n := range connected {
+			if n == "n2" {
+				out.Members[1].Connected = true
+			} else {
+				out.Members = append(out.Members, engine.Member{Name: n, Connected: true})
+			}
+		}
+		return out
+	}
+	for i, step := range []struct {
+		state       engine.ClusterState
+		lost, found string
+		leaderless  bool
+	}{
+		{state("", "n3"), "", "n3", true},
+		{state("n2", "n2", "n3"), "", "n2", false},
+		{state("n2", "n2", "n3"), "", "", false},
+		{state("n2"), "n2 n3", "", false},
+		{state(""), "", "", true},
+		{state("n2", "n2", "n3"), "", "n2 n3", false},
+	} {
+		lost, found := s.sight(step.state, []string{"n2"}, begun.Add(time.Duration(i)*time.Second))
+		if strings.Join(lost, " ") != step.lost || strings.Join(found, " ") != step.found || s.leaderless.IsZero() == step.leaderless {
+			t.Errorf("step %d: got lost %v, found %v and no leader since %v, want %q, %q and %t", i, lost, found, s.leaderless, step.lost, step.found, step.leaderless)
+		}
+	}
+	if len(s.lost) != 0 || len(s.met) != 2 {
+		t.Errorf("got lost %v and met %v, want both nodes met", s.lost, s.met)
+	}
+}
+
+// TestAStreamWithoutALeaderIsSaidOnce says nothing of one that is elected soon.
+func TestAStreamWithoutALeaderIsSaidOnce(t *testing.T) {
+	s := newSightings()
+	begun := time.Unix(1000, 0)
+	none := []engine.Copies{{Account: "a", Stream: "S"}}
+	led := []engine.Copies{{Account: "a", Stream: "S", Leader: "n1"}}
+	before := begun
+	said := func(copies []engine.Copies, after time.Duration) string {
+		now := begun.Add(after)
+		lost, found := s.sightStreams(copies, before, now)
+		before = now
+		return strings.Join(lost, " ") + ";" + strings.Join(found, " ")
+	}
+	for i, step := range []struct {
+		copies []engine.Copies
+		after  time.Duration
+		want   string
+	}{
+		{none, 0, ";"}, {led, 3 * time.Second, ";"}, // an election
+		{none, 10 * time.Second, ";"}, {none, 15 * time.Second, ";"}, {none, 21 * time.Second, "a/S;"}, {none, 24 * time.Second, ";"},
+		{led, 27 * time.Second, ";a/S"}, {led, 30 * time.Second, ";"},
+	} {
+		if got := said(step.copies, step.after); got != step.want {
+			t.Errorf("step %d: got %q, want %q", i, got, step.want)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Copies is where a stream that this node has a copy of is kept.
+type Copies struct {
+	Account, Stream string
+	// Leader is the node that takes messages for it; empty while there is none.
+	Leader string
+	// Nodes are all that keep it, this one too, by name. How far a copy is, only the
+	// leader knows.
+	Nodes []Copy
+}
+
+// Copy is the copy of a stream on a node.
+type Copy struct {
+	Node string
+	// Current is true when it has everything; Offline while the node is not heard of.
+	Current, Offline bool
+	// Behind is how many changes it lacks, Seen how long ago it was heard of.
+	Behind uint64
+	Seen   time.Duration
+}
+
+// LedHere reports whether this node leads a stream, and so knows how far its copies are.
+func (e *Engine) LedHere(c Copies) bool { return c.Leader == e.settings.NodeName }
+
+// mostAccounts is more than there are: the server shows 1024 unless it is asked for more.
+const mostAccounts = 1 << 20
+
+// Copies returns the streams that this node has a copy of, by account and name; none on
+// a single node, and while the server does not run.
+func (e *Engine) Copies() ([]Copies, error) {
+	if !e.Clustered() || e.recovery.at() != PhaseRunning {
+		return nil, nil
+	}
+	js, err := e.server.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Limit: mostAccounts})
+	if err != nil {
+		return nil, fmt.Errorf("read where streams are kept: %w", err)
+	}
+	var out []Copies
+	for _, a := range js.AccountDetails {
+		for _, s := range a.Streams {
+			out = append(out, e.copiesOf(e.log.names.name(a.Id), s.Name, s.Cluster))
+		}
+	}
+	slices.SortFunc(out, func(a, b Copies) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Stream, b.Stream))
+	})
+	return out, nil
+}
+
+func (e *Engine) copiesOf(account, stream string, ci *server.ClusterInfo) Copies {
+	self := e.settings.NodeName
+	c := Copies{Account: account, Stream: stream}
+	if ci == nil {
+		c.Leader, c.Nodes = self, []Copy{{Node: self, Current: true}}
+		return c
+	}
+	c.Leader = ci.Leader
+	for _, p := range ci.Replicas {
+		c.Nodes = append(c.Nodes, Copy{Node: p.Name, Current: p.Current, Offline: p.Offline, Behind: p.Lag, Seen: p.Active})
+	}
+	// The server leaves itself out while there is a leader.
+	if !slices.ContainsFunc(c.Nodes, func(n Copy) bool { return n.Node == self }) {
+		c.Nodes = append(c.Nodes, Copy{Node: self, Current: c.Leader == self})
+	}
+	slices.SortFunc(c.Nodes, func(a, b Copy) int { return cmp.Compare(a.Node, b.Node) })
+	return c
+}
