@@ -124,7 +124,7 @@ func (j *joining) introduce(r join.Request) join.Answer {
 	case r.Node == a.Node:
 		a.Refused = fmt.Sprintf("it is node %q, too; each needs a name and a data directory of its own", r.Node)
 	default:
-		a.Refused, a.Wait = "it has no identity itself yet", true
+		a.Refused, a.Wait, a.None = "it has no identity itself yet", true, true
 	}
 	return a
 }
@@ -210,7 +210,9 @@ func (j *joining) round(ctx context.Context) (done bool, err error) {
 		switch {
 		case err != nil:
 		case a.Wait:
-			none++
+			if a.None { // and not one that has an identity and can't hand it out now
+				none++
+			}
 			err = errors.New(a.Refused)
 		case a.Refused != "":
 			err = diag.Fail(diag.CodeClusterJoin, fmt.Errorf("node %s refused this one: %s", a.Node, a.Refused), "the block `cluster:` has to be the same on every node")

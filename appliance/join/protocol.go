@@ -60,6 +60,8 @@ type Answer struct {
 	Refused string `json:"refused,omitempty"`
 	// Wait is true when what is refused may be given later.
 	Wait bool `json:"wait,omitempty"`
+	// None is true when the node that answers has no identity itself.
+	None bool `json:"none,omitempty"`
 	// Node and Time are those of the node that answers.
 	Node    string    `json:"node"`
 	Time    time.Time `json:"time"`
