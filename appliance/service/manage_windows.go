@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unsafe"
 
 	kardianos "github.com/kardianos/service"
 	"golang.org/x/sys/windows"
@@ -121,19 +122,40 @@ func register(s Setup) (change, error) {
 		return fail(err)
 	}
 	defer func() { _ = h.Close() }()
-	c, err := h.Config()
+	c, err := configOf(h)
 	if err != nil {
 		return fail(err)
 	}
 	path := imagePath(want)
-	if c.BinaryPathName == path && c.StartType == mgr.StartAutomatic {
+	if c.path == path && c.start == mgr.StartAutomatic {
 		return none, nil
 	}
-	c.BinaryPathName, c.StartType, c.DelayedAutoStart, c.ServiceStartName = path, mgr.StartAutomatic, true, acl.Account
-	if err := h.UpdateConfig(c); err != nil {
+	text, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return fail(err)
+	}
+	if err := windows.ChangeServiceConfig(h.Handle, windows.SERVICE_NO_CHANGE, mgr.StartAutomatic, windows.SERVICE_NO_CHANGE,
+		text, nil, nil, nil, nil, nil, nil); err != nil {
 		return fail(err)
 	}
 	return altered, nil
+}
+
+// setting is what the service manager knows of a service. The method of package mgr asks for
+// what not every version of Windows answers, and then tells nothing.
+type setting struct {
+	path  string
+	start uint32
+}
+
+func configOf(h *mgr.Service) (setting, error) {
+	buffer := make([]byte, 8<<10) // the most that there is
+	c := (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(&buffer[0]))
+	var needed uint32
+	if err := windows.QueryServiceConfig(h.Handle, c, uint32(len(buffer)), &needed); err != nil {
+		return setting{}, err
+	}
+	return setting{windows.UTF16PtrToString(c.BinaryPathName), c.StartType}, nil
 }
 
 func imagePath(c *kardianos.Config) string {
@@ -303,11 +325,11 @@ func Status(context.Context) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("look at the service: %w", err)
 	}
-	c, err := h.Config()
+	c, err := configOf(h)
 	if err != nil {
 		return State{}, fmt.Errorf("look at the service: %w", err)
 	}
-	out := State{PID: int(s.ProcessId), Enabled: c.StartType == mgr.StartAutomatic, Unit: c.BinaryPathName}
+	out := State{PID: int(s.ProcessId), Enabled: c.start == mgr.StartAutomatic, Unit: c.path}
 	switch s.State {
 	case svc.Running:
 		out.State = StateRunning
@@ -344,11 +366,11 @@ func InstalledConfig() string {
 		return ""
 	}
 	defer func() { _ = h.Close() }()
-	c, err := h.Config()
+	c, err := configOf(h)
 	if err != nil {
 		return ""
 	}
-	words, err := windows.DecomposeCommandLine(c.BinaryPathName)
+	words, err := windows.DecomposeCommandLine(c.path)
 	if err != nil {
 		return ""
 	}
@@ -377,9 +399,14 @@ func installedByMSI() string {
 	return ""
 }
 
+// needElevation asks the service manager itself, which decides.
 func needElevation(what, command string) error {
-	if windows.GetCurrentProcessToken().IsElevated() {
-		return nil
+	h, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT|windows.SC_MANAGER_CREATE_SERVICE)
+	if err == nil {
+		return windows.CloseServiceHandle(h)
+	}
+	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		return fmt.Errorf("%s: open the service manager: %w", what, err)
 	}
 	return diag.Fail(diag.CodeNeedsRoot, errors.New(what+": this prompt is not elevated"), "open PowerShell or cmd with \"Run as administrator\", then: "+command)
 }
