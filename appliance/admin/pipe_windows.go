@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/Microsoft/go-winio"
 
@@ -60,7 +61,18 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fail(err)
 	}
+	takeFirst(name)
 	return l, nil
+}
+
+// takeFirst connects to the pipe's first instance, which only holds the name. Windows lets
+// nobody in there; Wine does, and that client would wait forever.
+func takeFirst(name string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if c, err := winio.DialPipeContext(ctx, name); err == nil {
+		c.Close()
+	}
 }
 
 // dial connects without letting the other end act as this user.

@@ -126,19 +126,14 @@ func register(s Setup) (change, error) {
 	if err != nil {
 		return fail(err)
 	}
-	path := imagePath(want)
-	if c.path == path && c.start == mgr.StartAutomatic {
+	if c.path == imagePath(want) && c.start == mgr.StartAutomatic {
 		return none, nil
 	}
-	text, err := windows.UTF16PtrFromString(path)
-	if err != nil {
-		return fail(err)
-	}
 	if err := windows.ChangeServiceConfig(h.Handle, windows.SERVICE_NO_CHANGE, mgr.StartAutomatic, windows.SERVICE_NO_CHANGE,
-		text, nil, nil, nil, nil, nil, nil); err != nil {
+		nil, nil, nil, nil, nil, nil, nil); err != nil {
 		return fail(err)
 	}
-	return altered, nil
+	return altered, setPath(h, s)
 }
 
 // setting is what the service manager knows of a service. The method of package mgr asks for

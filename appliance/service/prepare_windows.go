@@ -54,7 +54,7 @@ func Prepare(s Setup) (done []string, err error) {
 	} else if made {
 		done = append(done, "wrote the starter configuration "+s.Config)
 	}
-	return done, settle()
+	return done, settle(s)
 }
 
 // closeDir makes a directory that ordinary users can't write. One that somebody else
@@ -94,7 +94,7 @@ func writeStarter(s Setup) (made bool, err error) {
 }
 
 // settle sets what kardianos/service has no words for, and Windows Installer neither.
-func settle() error {
+func settle(s Setup) error {
 	h, err := open(windows.SERVICE_ALL_ACCESS)
 	if err != nil {
 		return fmt.Errorf("open the service: %w", err)
@@ -105,12 +105,28 @@ func settle() error {
 	}
 	err = errors.Join(
 		h.SetRecoveryActions([]mgr.RecoveryAction{again(5 * time.Second), again(5 * time.Second), again(30 * time.Second)}, uint32((24*time.Hour).Seconds())),
+		setPath(h, s),
 		delay(h),
 		setPreshutdown(h, preshutdown))
 	if err != nil {
 		return diag.Fail(diag.CodeService, fmt.Errorf("set how the service is restarted and stopped: %w", err), "correct that, then run this again")
 	}
 	return nil
+}
+
+// setPath has the program in quotes, whoever has registered it: without them Windows would
+// try C:\Program.exe first.
+func setPath(h *mgr.Service, s Setup) error {
+	c, err := configOf(h)
+	if err != nil || c.path == imagePath(definition(s)) {
+		return err
+	}
+	path, err := windows.UTF16PtrFromString(imagePath(definition(s)))
+	if err != nil {
+		return err
+	}
+	return windows.ChangeServiceConfig(h.Handle, windows.SERVICE_NO_CHANGE, windows.SERVICE_NO_CHANGE, windows.SERVICE_NO_CHANGE,
+		path, nil, nil, nil, nil, nil, nil)
 }
 
 // delay starts the service after those that a boot waits for.
