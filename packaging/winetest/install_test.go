@@ -18,14 +18,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func parts() []string { return []string{"acl", "admin", "service"} }
+func parts() []string { return []string{"acl", "admin", "datadir", "service"} }
 
 // TestParts runs the tests of the parts that have code of their own for Windows.
 func TestParts(t *testing.T) {
 	w := boot(t)
 	for _, name := range parts() {
 		w.put(filepath.Join(os.Getenv(workDirVar), name+".test.exe"), `C:\`+name+`.test.exe`)
-		out := w.must("wine64", `C:\`+name+`.test.exe`, "-test.v", "-test.run", map[string]string{"admin": "Pipe"}[name])
+		out := w.must("wine64", `C:\`+name+`.test.exe`, "-test.v", "-test.run", map[string]string{"admin": "Pipe", "datadir": "Windows"}[name])
 		if !strings.Contains(out, "--- PASS") || strings.Contains(out, "--- SKIP") {
 			t.Errorf("%s: got %s", name, out)
 		}
