@@ -5,6 +5,7 @@
 package winetest
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -22,6 +23,10 @@ import (
 
 // workDirVar tells the inner process its directory.
 const workDirVar = "HOLDFAST_WINETEST_DIR"
+
+// distVar names a directory with what is built of both versions, for those who run
+// these tests over and over.
+const distVar = "HOLDFAST_TEST_DIST_WINDOWS"
 
 // Two versions of the same sources.
 const older, newer = "0.1.0", "0.2.0"
@@ -94,11 +99,52 @@ func inside(m *testing.M) int {
 		unix.Mount("/dev", filepath.Join(root, "dev"), "", unix.MS_BIND|unix.MS_REC, ""),
 		unix.Mount("proc", filepath.Join(root, "proc"), "proc", 0, ""),
 		exec.Command("ip", "link", "set", "lo", "up").Run())
+	if err == nil {
+		err = firstBoot(root)
+	}
 	if err != nil {
 		fmt.Printf("set up the namespaces: %v\n", err)
 		return 1
 	}
 	return m.Run()
+}
+
+// pristine is a Windows that was booted once, of which each test has a copy: to make one
+// takes longer than anything that is done to it.
+const pristine = "/home/w/pristine"
+
+func firstBoot(root string) error {
+	cache, err := cacheDir()
+	if err != nil {
+		return err
+	}
+	image := filepath.Join(cache, fmt.Sprintf("windows-%s.tar", imageKey()))
+	home := filepath.Join(root, "home/w")
+	if _, err := os.Stat(image); err == nil {
+		return tell(exec.Command("tar", "--extract", "--numeric-owner", "--file", image, "--directory", home))
+	}
+	for _, args := range [][]string{{"wine64", "wineboot", "-i"}, {"wineserver", "-w"}} {
+		out, err := os.Create(filepath.Join(os.Getenv(workDirVar), "boot.log")) // no pipe: services keep it open
+		if err != nil {
+			return err
+		}
+		cmd := wine(context.Background(), root, pristine, args...)
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := errors.Join(cmd.Run(), out.Close()); err != nil {
+			return fmt.Errorf("%q: %w", args, err)
+		}
+	}
+	part := filepath.Join(os.Getenv(workDirVar), "windows.tar")
+	if err := tell(exec.Command("tar", "--create", "--numeric-owner", "--file", part, "--directory", home, filepath.Base(pristine))); err != nil {
+		return err
+	}
+	return os.Rename(part, image)
+}
+
+// wine runs a program of Wine.
+func wine(ctx context.Context, root, prefix string, args ...string) *exec.Cmd {
+	env := []string{root, "/usr/bin/env", "-i", "HOME=/home/w", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", "XDG_RUNTIME_DIR=/tmp", "WINEDEBUG=-all", "WINEPREFIX=" + prefix}
+	return exec.CommandContext(ctx, "chroot", append(append(env, "/usr/lib/wine/"+args[0]), args[1:]...)...)
 }
 
 // missing says what the tests can't do without and this machine does not have.
@@ -133,13 +179,21 @@ func prepare(cache, dir string) error {
 	return errors.Join(build(dir), <-unpacked)
 }
 
+func recipe() []string {
+	return []string{"--quiet", "--variant=minbase", "--include=wine64,wine,ca-certificates", "trixie"}
+}
+
+// imageKey is another one for another recipe.
+func imageKey() string {
+	key := sha256.Sum256([]byte(strings.Join(recipe(), "\n")))
+	return fmt.Sprintf("%x", key[:8])
+}
+
 func unpack(cache, dir string) error {
-	recipe := []string{"--quiet", "--variant=minbase", "--include=wine64,wine,ca-certificates", "trixie"}
-	key := sha256.Sum256([]byte(strings.Join(recipe, "\n")))
-	image := filepath.Join(cache, fmt.Sprintf("rootfs-%x.tar", key[:8]))
+	image := filepath.Join(cache, "rootfs-"+imageKey()+".tar")
 	if _, err := os.Stat(image); err != nil {
 		part := filepath.Join(dir, "part.tar")
-		cmd := exec.Command("mmdebstrap", append(recipe, part)...)
+		cmd := exec.Command("mmdebstrap", append(recipe(), part)...)
 		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 		if err := tell(cmd); err != nil {
 			return err
@@ -163,6 +217,12 @@ func unpack(cache, dir string) error {
 func build(dir string) error {
 	top := filepath.Join("..", "..")
 	for _, version := range []string{older, newer} {
+		if built := os.Getenv(distVar); built != "" {
+			if err := os.Symlink(filepath.Join(built, version), filepath.Join(dir, version)); err != nil {
+				return err
+			}
+			continue
+		}
 		cmd := exec.Command("go", "run", "./packaging", "-windows", "-arch", "amd64", "-test-sign", "-version", version, "-out", filepath.Join(dir, version))
 		cmd.Dir = top
 		if err := tell(cmd); err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds every wait; a loaded machine needs a good part of it.
-const patience = 90 * time.Second
+const patience = 150 * time.Second
 
 // installed is where MSI and zip put the program; what has a space in it has to be quoted.
 const installed = `C:\Program Files\Holdfast\holdfast.exe`
@@ -34,7 +34,9 @@ type windows struct {
 func boot(t *testing.T) *windows {
 	t.Helper()
 	w := &windows{t: t, root: filepath.Join(os.Getenv(workDirVar), "root"), prefix: "/home/w/" + t.Name()}
-	w.must("wine64", "wineboot", "-i")
+	if err := tell(exec.Command("cp", "--archive", filepath.Join(w.root, pristine), filepath.Join(w.root, w.prefix))); err != nil {
+		t.Fatal(err)
+	}
 	w.must("wineserver", "-p")
 	t.Cleanup(func() { w.try("wineserver", "-k") })
 	return w
@@ -50,8 +52,7 @@ type result struct {
 func (w *windows) try(program string, args ...string) result {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), patience)
 	defer cancel()
-	env := []string{w.root, "/usr/bin/env", "-i", "HOME=/home/w", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", "XDG_RUNTIME_DIR=/tmp", "WINEDEBUG=-all", "WINEPREFIX=" + w.prefix, "/usr/lib/wine/" + program}
-	cmd := exec.CommandContext(ctx, "chroot", append(env, args...)...)
+	cmd := wine(ctx, w.root, w.prefix, append([]string{program}, args...)...)
 	out, err := os.CreateTemp(w.t.TempDir(), "out")
 	if err != nil {
 		w.t.Fatal(err)
