@@ -5,7 +5,9 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,8 +68,12 @@ func (m *machine) lookForStrangers(r *report, path string, look func(string) ([]
 	case err != nil:
 		r.blind(m, err.Error())
 	case len(who) > 0:
+		to := "F"
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			to = "(OI)(CI)F" // for what is below, too
+		}
 		r.fail(path+": "+strings.Join(who, ", ")+" may "+may+" it", why,
-			"icacls "+quote(path)+` /inheritance:r /grant:r *S-1-5-18:F *S-1-5-32-544:F "`+acl.Account+`:F"`)
+			fmt.Sprintf(`icacls %s /inheritance:r /grant:r "*S-1-5-18:%[2]s" "*S-1-5-32-544:%[2]s" "%[3]s:%[2]s"`, quote(path), to, acl.Account))
 	}
 }
 
