@@ -13,7 +13,7 @@ RACE     := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 RACY     := ./appliance ./appliance/admin ./appliance/certs ./appliance/engine ./appliance/ingest ./appliance/join ./bootstrap/identity ./bootstrap/jetstream
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-unit test-race test-process test-system test-power test-cluster torture lint fmt golden cross packages tarballs bench bench-queue bench-cluster bench-recover bench-tune bench-peers clean
+.PHONY: help build run test test-unit test-race test-process test-system test-windows test-power test-cluster torture lint fmt golden cross packages tarballs msi bench bench-queue bench-cluster bench-recover bench-tune bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -24,7 +24,7 @@ build: ## build bin/holdfast, static and reproducible
 run: build ## run a node on the built-in starter, data in ./holdfast-data
 	@$(BIN) run
 
-test: lint cross test-unit test-race test-process test-system test-power test-cluster ## everything that CI requires
+test: lint cross test-unit test-race test-process test-system test-windows test-power test-cluster ## everything that CI requires
 
 test-unit: ## unit, golden, command line and engine tests
 	$(TOOL) gotestsum --format pkgname -- -timeout 10m ./...
@@ -44,6 +44,10 @@ test-process: build ## the built binary: kill -9, full disk, two at once
 test-system: ## the packages in containers with a real systemd: install, upgrade, remove, faults
 	$(TOOL) gotestsum --format testname --hide-summary=skipped -- -tags system -count 1 -timeout 20m ./packaging/systemtest
 
+# The root file system with Wine is kept in the user's cache; without it, it is made.
+test-windows: ## MSI, zip and service under Wine: install, upgrade, crash, remove
+	$(TOOL) gotestsum --format testname --hide-summary=skipped -- -tags wine -count 1 -timeout 20m ./packaging/winetest
+
 test-power: build bin/torture ## 60 power cuts: strict loses nothing, weaker modes do
 	bin/torture -mode strict,strict-alone,encrypted,interval,stock -cuts 32,8,10,6,4 -holdfast $(BIN) -keep $(if $(HOLDFAST_TEST_SKIP_NOTHING),,-optional)
 
@@ -60,10 +64,13 @@ bin/torture:
 
 lint: ## formatting, vet, linters
 	@test -z "$$(gofmt -l appliance bootstrap cmd packaging systemd)" || { echo "not gofmt-clean:"; gofmt -l appliance bootstrap cmd packaging systemd; exit 1; }
-	$(TOOL) golangci-lint run --build-tags process,system ./...
+	$(TOOL) golangci-lint run --build-tags process,system,wine ./...
 
 cross: ## compile for the other platforms
-	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/holdfast
+	# As the packages are built, so that nothing is compiled twice.
+	for arch in amd64 arm64; do \
+	  GOOS=windows GOARCH=$$arch CGO_ENABLED=0 $(GO) build -trimpath -o /dev/null ./cmd/holdfast && \
+	  GOOS=windows GOARCH=$$arch CGO_ENABLED=0 $(GO) vet -trimpath ./appliance/... ./bootstrap/... ./cmd/holdfast || exit 1; done
 	GOOS=linux GOARCH=arm GOARM=7 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/holdfast
 
 fmt: ## format
@@ -77,6 +84,9 @@ golden: ## rewrite golden files and generated pages after a change that is meant
 
 packages: ## build dist/*.deb, *.rpm and *.tar.gz for Linux, with checksums
 	$(GO) run ./packaging -version $(VERSION)
+
+msi: ## build dist/*.msi and *.zip for Windows; signed with HOLDFAST_SIGN_CERT and _KEY, or MSI=-test-sign
+	$(GO) run ./packaging -windows -version $(VERSION) $(MSI)
 
 tarballs: ## build the tarballs alone
 	$(GO) run ./packaging -version $(VERSION) -format tar

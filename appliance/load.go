@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -23,11 +24,9 @@ import (
 )
 
 // packagedSocket is where the installed service has its admin socket
-// (RuntimeDirectory= of the unit), for the packaged data directory.
-const (
-	packagedSocket  = "/run/holdfast/admin.sock"
-	packagedDataDir = "/var/lib/holdfast"
-)
+// (RuntimeDirectory= of the unit), for the packaged data directory. On Windows its
+// name is made of the data directory's.
+const packagedSocket = "/run/holdfast/admin.sock"
 
 // LoadConfig reads and checks a configuration with all that this machine and
 // the engine know about it. It opens no socket and writes nothing.
@@ -110,7 +109,7 @@ const checkBytes = 1 << 40
 // FindSocket returns the admin socket of the node with this data directory.
 func FindSocket(dir string) string {
 	s := datadir.SocketPath(dir)
-	if _, err := os.Stat(s); err != nil && filepath.Clean(dir) == packagedDataDir {
+	if _, err := os.Stat(s); err != nil && filepath.Clean(dir) == config.PackagedDataDir() && runtime.GOOS != "windows" {
 		return packagedSocket
 	}
 	return s
@@ -135,7 +134,7 @@ func listenAdmin(dir *datadir.Dir) (net.Listener, error) {
 		}
 	}
 	l, err := admin.Listen(path)
-	if err != nil || path == own || dir.Path() == packagedDataDir {
+	if err != nil || path == own || dir.Path() == config.PackagedDataDir() {
 		return l, err
 	}
 	// A socket there is one that a node left which was killed.

@@ -142,7 +142,7 @@ func (a *Appliance) listeners() []admin.Listener {
 	if a.httpListener != nil {
 		out = append(out, admin.Listener{Name: "http", Address: a.httpListener.Addr().String(), Open: true})
 	}
-	return append(out, admin.Listener{Name: "admin", Address: socketPath(a.dir), Open: true})
+	return append(out, admin.Listener{Name: "admin", Address: admin.Address(socketPath(a.dir)), Open: true})
 }
 
 func (a *Appliance) addStorage(s *admin.Status) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -71,7 +72,7 @@ func (t tree) compile(ctx context.Context, binary string, p platform) error {
 func goCommand(ctx context.Context, root string, p platform, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+p.arch, "GOARM="+p.goarm)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+cmp.Or(p.os, "linux"), "GOARCH="+p.arch, "GOARM="+p.goarm)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -92,7 +93,8 @@ func git(ctx context.Context, root string, args ...string) (string, error) {
 }
 
 // writeSums writes what `sha256sum -c` reads.
-func writeSums(dist string, names []string) error {
+func writeSums(file string, names []string) error {
+	dist := filepath.Dir(file)
 	var sums strings.Builder
 	for _, name := range names {
 		sum, err := checksum(filepath.Join(dist, name))
@@ -101,7 +103,7 @@ func writeSums(dist string, names []string) error {
 		}
 		fmt.Fprintf(&sums, "%s  %s\n", sum, name)
 	}
-	return os.WriteFile(filepath.Join(dist, "SHA256SUMS"), []byte(sums.String()), 0o644)
+	return os.WriteFile(file, []byte(sums.String()), 0o644)
 }
 
 func checksum(path string) (string, error) {

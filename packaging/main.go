@@ -37,7 +37,10 @@ type tree struct {
 }
 
 // platform is what is built for, and what it is called there.
-type platform struct{ arch, goarm, tar, deb, rpm string }
+type platform struct {
+	os                         string // linux, where it is empty
+	arch, goarm, tar, deb, rpm string
+}
 
 func platforms() []platform {
 	return []platform{
@@ -61,8 +64,13 @@ func build(ctx context.Context, args []string, out, errs io.Writer) error {
 	dist := fs.String("out", "dist", "directory for what is built")
 	arch := fs.String("arch", "amd64,arm64,arm", "what to build for")
 	format := fs.String("format", strings.Join(formats(), ","), "what to build")
+	windows := fs.Bool("windows", false, "build the MSI and zips for Windows instead")
+	testSign := fs.Bool("test-sign", false, "sign what is for Windows with a certificate made for it, which nobody trusts")
 	if err := fs.Parse(args); err != nil {
 		return err
+	}
+	if *windows {
+		return t.mainWindows(ctx, *date, *arch, *dist, *testSign, out)
 	}
 	targets, err := choose(*arch)
 	if err != nil {
@@ -91,7 +99,7 @@ func build(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		names = append(names, made...)
 	}
-	return writeSums(*dist, names)
+	return writeSums(filepath.Join(*dist, "SHA256SUMS"), names)
 }
 
 func choose(archs string) ([]platform, error) {

@@ -124,11 +124,11 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 func (c *Client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return diag.Fail(diag.CodeNoNode, fmt.Errorf("no node is running here: nothing answers at %s", c.socket),
-			cmp.Or(c.Absent, "start it with `holdfast run` or `systemctl start holdfast`; name another node's file with --config, or its directory with --data-dir; a node whose socket was removed has to be restarted"))
+		return diag.Fail(diag.CodeNoNode, fmt.Errorf("no node is running here: nothing answers at %s", Address(c.socket)),
+			cmp.Or(c.Absent, absentHint))
 	case errors.Is(err, fs.ErrPermission):
-		return diag.Fail(diag.CodeAdminRefused, fmt.Errorf("connect to admin socket %s: permission denied", c.socket),
-			"run it as the user of the node, or join the socket's group: `sudo usermod -aG holdfast $USER`, then log in again")
+		return diag.Fail(diag.CodeAdminRefused, fmt.Errorf("connect to admin socket %s: permission denied", Address(c.socket)),
+			refusedHint)
 	}
-	return fmt.Errorf("ask the node at %s: %w", c.socket, err)
+	return fmt.Errorf("ask the node at %s: %w", Address(c.socket), err)
 }

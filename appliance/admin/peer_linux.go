@@ -4,11 +4,24 @@ package admin
 
 import (
 	"net"
+	"os/user"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// peerUID is the user of the process at the other end of a unix socket.
+// peerName is the user of the process at the other end of a unix socket.
+func peerName(c net.Conn) (string, bool) {
+	uid, ok := peerUID(c)
+	if !ok {
+		return "", false
+	}
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return u.Username, true
+	}
+	return "uid " + strconv.Itoa(uid), true
+}
+
 func peerUID(c net.Conn) (int, bool) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {

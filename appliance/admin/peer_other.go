@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !linux
+//go:build !linux && !windows
 
 package admin
 
 import "net"
 
-func peerUID(net.Conn) (int, bool) { return 0, false }
+func peerName(net.Conn) (string, bool) { return "", false }

@@ -117,7 +117,7 @@ func (n *node) addFields(t reflect.Type) {
 		}
 		c := nodeOf(f.Type)
 		c.key.Help = f.Tag.Get("help")
-		c.key.Default = f.Tag.Get("default")
+		c.key.Default = platformDefault(f.Tag.Get("default"))
 		c.key.Example = f.Tag.Get("example")
 		c.key.Enum = split(f.Tag.Get("enum"))
 		c.key.Later = split(f.Tag.Get("later"))

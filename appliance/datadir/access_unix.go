@@ -20,6 +20,15 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
+// How a node is stopped here.
+const (
+	stopService = "`systemctl stop holdfast`"
+	endProcess  = "kill %d"
+)
+
+// privateDir closes a new directory: its mode has done that.
+func privateDir(string) error { return nil }
+
 // checkAccess refuses a directory that this user does not own alone. Root is
 // refused as well: it could write, but would leave files that the owner cannot
 // open at the next start of the service.

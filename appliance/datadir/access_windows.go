@@ -2,11 +2,44 @@
 
 package datadir
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
 
-// checkAccess leaves access to the directory's ACL, which the installer sets:
-// an owner says little on Windows.
-func checkAccess(string) error { return nil }
+	"github.com/holdfast-mq/holdfast/appliance/acl"
+	"github.com/holdfast-mq/holdfast/appliance/diag"
+)
+
+// How a node is stopped here.
+const (
+	stopService = "`holdfast service stop`"
+	endProcess  = "taskkill /PID %d"
+)
+
+// checkAccess refuses a directory that others can write: it holds the node's private
+// keys. An owner says little on Windows, so it is the access list that counts.
+func checkAccess(path string) error {
+	who, err := acl.Writers(path)
+	if err != nil {
+		return explain("open data directory", path, err)
+	}
+	if len(who) == 0 {
+		return nil
+	}
+	return diag.FailPermanently(diag.CodeAccess,
+		fmt.Errorf("data directory %s can be written by %s, and it holds the node's private keys", path, strings.Join(who, ", ")),
+		fmt.Sprintf("icacls \"%s\" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F \"%%USERNAME%%:(OI)(CI)F\"; where the service uses it \"%s:(OI)(CI)F\", too", path, acl.Account))
+}
+
+// privateDir closes a new directory to all but its maker, administrators and the
+// system: a mode means nothing here, and the directory above may be open to everybody.
+func privateDir(path string) error {
+	me, err := acl.Me()
+	if err != nil {
+		return err
+	}
+	return acl.Set(path, acl.Own(me))
+}
 
 func accessHint(path string) string {
 	return fmt.Sprintf("give the account that runs Holdfast full access: `icacls \"%s\"` shows who has it", path)

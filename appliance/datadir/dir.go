@@ -239,7 +239,9 @@ func createDir(path string) error {
 		return diag.FailPermanently(diag.CodeAccess,
 			fmt.Errorf("create data directory %s: %w", path, bareError(err)), createHint(path))
 	case err == nil:
-		err = syncDir(filepath.Dir(path))
+		if err = privateDir(path); err == nil {
+			err = syncDir(filepath.Dir(path))
+		}
 	}
 	if err != nil {
 		return explain("create data directory", path, err)

@@ -119,7 +119,7 @@ func readOwner(path string) (owner, bool) {
 
 func lockedFault(dir string) error {
 	const elsewhere = "set node.data_dir to another directory"
-	who, hint := "another process", "stop it (`systemctl stop holdfast` if it is the service), or "+elsewhere
+	who, hint := "another process", "stop it ("+stopService+" if it is the service), or "+elsewhere
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""
@@ -138,7 +138,7 @@ func lockedFault(dir string) error {
 		// The record of a dead process means that the new owner has not written its own yet.
 		if name, alive := processName(o.PID); alive {
 			who = fmt.Sprintf("process %d%s", o.PID, name) + since
-			hint = fmt.Sprintf("stop it (`kill %d`, or `systemctl stop holdfast` if it is the service), or ", o.PID) + elsewhere
+			hint = fmt.Sprintf("stop it (`"+endProcess+"`, or "+stopService+" if it is the service), or ", o.PID) + elsewhere
 		}
 	}
 	return diag.Fail(diag.CodeLocked, fmt.Errorf("data directory %s is in use by %s", dir, who), hint)

@@ -109,6 +109,8 @@ func checks() []check {
 		{"file-system", "file system and mount options", lookAtFileSystem, false},
 		{"space", "space and inodes of the volume", lookAtSpace, false},
 		{"write-cache", "write cache of the disk", lookAtWriteCache, false},
+		{"antivirus", "scanners that read the data", lookAtAntivirus, false},
+		{"power", "sleep of the machine", lookAtPower, true},
 	}
 }
 

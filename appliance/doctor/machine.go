@@ -86,7 +86,7 @@ func (m *machine) readsBelow(ctx context.Context) context.Context {
 
 // asRoot is a command that needs root.
 func (m *machine) asRoot(command string) string {
-	if m.uid == 0 {
+	if m.uid == 0 || prefix == "" {
 		return command
 	}
 	if strings.ContainsAny(command, "&|;><") {
@@ -100,7 +100,7 @@ func (m *machine) again() string { return m.in.Again(m.check) }
 
 // Again is the command that runs the named checks as root.
 func (in Input) Again(names ...string) string {
-	return "sudo " + in.verb("doctor", names...)
+	return prefix + in.verb("doctor", names...)
 }
 
 // tune is the command that sets and puts back.

@@ -4,7 +4,6 @@ package doctor
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -50,16 +49,6 @@ func comment(format string, args ...any) string {
 
 // lines joins commands and comments of one fix.
 func lines(parts ...string) string { return strings.Join(parts, "\n") }
-
-var plainWord = regexp.MustCompile(`^[\w/.@:+,%=-]+$`)
-
-// quote makes a word safe to paste into a shell.
-func quote(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
 
 // some names the first few of a list and counts the rest.
 func some(names []string) string {

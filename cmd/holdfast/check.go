@@ -25,8 +25,8 @@ func newCheckCmd(std stdio, g *globals) *cobra.Command {
 			if len(args) == 1 {
 				file = args[0]
 			}
-			if file == "" && exists(packagedConfig) {
-				file = packagedConfig
+			if file == "" && exists(config.PackagedFile()) {
+				file = config.PackagedFile()
 			}
 			if file == "" {
 				fmt.Fprintln(std.err, "holdfast: no file to check\nhint: name one: holdfast check FILE")

@@ -17,12 +17,8 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
-const (
-	// packagedConfig is the file of an installed package.
-	packagedConfig = "/etc/holdfast/holdfast.yaml"
-	// starterDir is where the built-in starter keeps its data.
-	starterDir = "holdfast-data"
-)
+// starterDir is where the built-in starter keeps its data.
+const starterDir = "holdfast-data"
 
 // configFile is the file that a verb reads: the flag, or the variable.
 func (g *globals) configFile() string { return cmp.Or(g.config, os.Getenv("HOLDFAST_CONFIG")) }
@@ -48,10 +44,10 @@ func (g *globals) client() (*admin.Client, error) {
 	}
 	c := admin.NewClient(appliance.FindSocket(dir))
 	switch file := g.nodeFile(); {
-	case file == packagedConfig:
-		c.Absent = "`holdfast service status` says how the service is, and `systemctl start holdfast` starts it; name another node's file with --config, or its directory with --data-dir"
+	case file == config.PackagedFile():
+		c.Absent = "`holdfast service status` says how the service is, and `" + startCommand + "` starts it; name another node's file with --config, or its directory with --data-dir"
 	case file == "" && g.dataDir == "" && installed():
-		c.Absent = "start it with `holdfast run`; ./" + starterDir + " is another node's than the service, whose file is named with --config " + packagedConfig
+		c.Absent = "start it with `holdfast run`; ./" + starterDir + " is another node's than the service, whose file is named with --config " + config.PackagedFile()
 	}
 	return c, nil
 }
@@ -61,7 +57,7 @@ func (g *globals) client() (*admin.Client, error) {
 func (g *globals) nodeFile() string {
 	file := g.configFile()
 	if file == "" && g.dataDir == "" && !exists(starterDir) && installed() {
-		return packagedConfig
+		return config.PackagedFile()
 	}
 	return file
 }
@@ -69,8 +65,8 @@ func (g *globals) nodeFile() string {
 // installed reports whether there is, or should be, a packaged configuration: its
 // directory may be closed to this user.
 func installed() bool {
-	_, err := os.Stat(packagedConfig)
-	return err == nil || errors.Is(err, fs.ErrPermission) || exists("/usr/lib/systemd/system/holdfast.service") || exists("/etc/systemd/system/holdfast.service")
+	_, err := os.Stat(config.PackagedFile())
+	return err == nil || errors.Is(err, fs.ErrPermission) || serviceRegistered()
 }
 
 func (g *globals) nodeDir() (string, error) {
@@ -80,9 +76,9 @@ func (g *globals) nodeDir() (string, error) {
 		return g.dataDir, nil
 	case file == "" && exists(starterDir):
 		return starterDir, nil
-	case file == packagedConfig && closed():
-		return "", diag.Fail(diag.CodeAdminRefused, errors.New("find the node: this user may not read "+filepath.Dir(packagedConfig)),
-			"run it with sudo, or join the group of the service: `sudo usermod -aG holdfast $USER`, then log in again")
+	case file == config.PackagedFile() && closed():
+		return "", diag.Fail(diag.CodeAdminRefused, errors.New("find the node: this user may not read "+filepath.Dir(config.PackagedFile())),
+			closedHint)
 	}
 	cfg, problems := g.load(file)
 	for _, p := range problems {
@@ -100,8 +96,8 @@ func (g *globals) nodeDir() (string, error) {
 // closed reports whether the packaged configuration is not for this user to read: it may
 // hold what others are not to know.
 func closed() bool {
-	_, file := os.ReadFile(packagedConfig)
-	_, overlays := os.ReadDir(strings.TrimSuffix(packagedConfig, ".yaml") + ".d")
+	_, file := os.ReadFile(config.PackagedFile())
+	_, overlays := os.ReadDir(strings.TrimSuffix(config.PackagedFile(), ".yaml") + ".d")
 	return errors.Is(file, fs.ErrPermission) || errors.Is(overlays, fs.ErrPermission)
 }
 

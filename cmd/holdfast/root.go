@@ -39,6 +39,8 @@ type stdio struct {
 	// in an apply does, and of what is found without waiting for minutes.
 	step       func(what string)
 	driftEvery time.Duration
+	// exit ends the process, for a service of Windows whose node broke.
+	exit func(code int)
 }
 
 // checkedWriter remembers the first write that went wrong: most of what is
@@ -85,7 +87,17 @@ func run(args []string, std stdio) int {
 		return exitUsage
 	}
 	g.printError(std, err)
+	return codeOf(err)
+}
+
+// codeOf is the exit code of an error.
+func codeOf(err error) int {
+	var code exitError
 	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
 	case diag.Permanent(err):
 		return exitPermanent
 	case diag.CodeOf(err) == diag.CodeUsage:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,7 @@ import (
 )
 
 func newRunCmd(std stdio, g *globals) *cobra.Command {
-	var unsafe bool
+	var unsafe, scm bool
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run a node in the foreground [changes state]",
@@ -29,17 +30,30 @@ func newRunCmd(std stdio, g *globals) *cobra.Command {
 			"away and stops; a second one stops at once. Without a file it runs the built-in\n" +
 			"starter, with its data in ./" + starterDir + ".",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return runNode(std, g, unsafe) },
+		RunE: func(*cobra.Command, []string) error {
+			if scm {
+				return runService(std, g)
+			}
+			drain, now, stop := service.Signals(context.Background())
+			defer stop()
+			return runNode(std, g, unsafe, surroundings{drain, now, service.NewNotifier(), service.NewLogger})
+		},
 	}
+	addServiceFlag(cmd, &scm)
 	cmd.Flags().BoolVar(&unsafe, "allow-unsafe-storage", false,
 		"accept a data directory that may lose messages: a temporary directory, a tmpfs, a network file system")
 	return cmd
 }
 
-func runNode(std stdio, g *globals, unsafe bool) error {
-	drain, now, stop := service.Signals(context.Background())
-	defer stop()
-	notify := service.NewNotifier()
+// surroundings are what a node is told by, and tells, whoever started it.
+type surroundings struct {
+	drain, now context.Context
+	notify     service.Notifier
+	newLogger  func(w io.Writer, level, format string) *slog.Logger
+}
+
+func runNode(std stdio, g *globals, unsafe bool, at surroundings) error {
+	drain, now, notify := at.drain, at.now, at.notify
 	file := g.configFile()
 	cfg, problems := g.load(file)
 	if err := problems.Err(); err != nil {
@@ -56,7 +70,7 @@ func runNode(std stdio, g *globals, unsafe bool) error {
 		// The starter is for trying things out, and is welcome anywhere; its
 		// directory still gets its warning.
 		AllowUnsafe: unsafe || file == "" && g.dataDir == "",
-		Log:         service.NewLogger(std.err, cfg.Log.Level, cfg.Log.Format),
+		Log:         at.newLogger(std.err, cfg.Log.Level, cfg.Log.Format),
 		Notify:      notify,
 		Load:        func(texts []config.Text) (*config.Config, diag.List) { return g.loadTexts(file, texts) },
 		Step:        std.step,

@@ -21,10 +21,6 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/service"
 )
 
-// packagedDataDir is where the service has its messages, unless the file names
-// another directory. The unit may write there and nowhere else.
-const packagedDataDir = "/var/lib/holdfast"
-
 func newServiceCmd(std stdio, g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "service",
@@ -41,6 +37,7 @@ func newServiceCmd(std stdio, g *globals) *cobra.Command {
 		newServiceOrderCmd(std, g, "restart", "Stop and start the service, and wait until it is ready [changes state]", service.Restart),
 		newServiceStatusCmd(std, g), newUpgradeCheckCmd(std, g),
 	)
+	cmd.AddCommand(installerCmds()...)
 	return cmd
 }
 
@@ -64,11 +61,11 @@ func installService(ctx context.Context, std stdio, g *globals, noStart bool) er
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	file, err := filepath.Abs(cmp.Or(g.configFile(), packagedConfig))
+	file, err := filepath.Abs(cmp.Or(g.configFile(), config.PackagedFile()))
 	if err != nil {
 		return fmt.Errorf("find the configuration: %w", err)
 	}
-	dir := packagedDataDir
+	dir := config.PackagedDataDir()
 	out, err := service.Install(ctx, service.Setup{
 		Binary: binary, Config: file, Starter: config.Starter(), NoStart: noStart,
 		Check: func() error {
@@ -81,9 +78,8 @@ func installService(ctx context.Context, std stdio, g *globals, noStart bool) er
 			return nil
 		},
 	})
-	if dir != packagedDataDir && !strings.HasPrefix(dir, packagedDataDir+"/") && err == nil {
-		out.Notes = append(out.Notes, fmt.Sprintf("the service may write to %s only, and node.data_dir is %s: "+
-			"`systemctl edit holdfast`, with ReadWritePaths=%s under [Service] and RequiresMountsFor=%s under [Unit]", packagedDataDir, dir, dir, dir))
+	if packaged := config.PackagedDataDir(); dir != packaged && !strings.HasPrefix(dir, packaged+string(filepath.Separator)) && err == nil {
+		out.Notes = append(out.Notes, fmt.Sprintf("the service may write to %s only, and node.data_dir is %s: "+otherDirHint, packaged, dir))
 	}
 	return g.printOutcome(std, out, err)
 }
@@ -96,7 +92,7 @@ func newServiceUninstallCmd(std stdio, g *globals) *cobra.Command {
 			"and the user stay, and it says where: an install afterwards goes on with all of them.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			dir := packagedDataDir
+			dir := config.PackagedDataDir()
 			if file := cmp.Or(g.configFile(), service.InstalledConfig()); file != "" {
 				if cfg, l := loadForService(file); l.Err() == nil {
 					dir = cfg.Node.DataDir
@@ -128,7 +124,7 @@ func (g *globals) printOutcome(std stdio, out service.Outcome, err error) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "holdfast.service: %s\n", out.Outcome)
+	fmt.Fprintf(std.out, serviceName+": %s\n", out.Outcome)
 	for _, note := range out.Notes {
 		fmt.Fprintf(std.out, "note: %s\n", note)
 	}
@@ -179,7 +175,7 @@ func (g *globals) printServiceState(w io.Writer, s service.State) {
 		printJSON(w, s)
 		return
 	}
-	fmt.Fprintf(w, "holdfast.service: %s\n", s.State)
+	fmt.Fprintf(w, serviceName+": %s\n", s.State)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	line := func(key, value string) {
 		if value != "" {
@@ -205,7 +201,7 @@ func (g *globals) printServiceState(w io.Writer, s service.State) {
 	if s.State != service.StateNotInstalled {
 		line("at boot", map[bool]string{true: "starts", false: "does not start"}[s.Enabled])
 	}
-	line("unit", s.Unit)
+	line(unitWord, s.Unit)
 	line("drop-ins", strings.Join(s.DropIns, " "))
 	_ = t.Flush() // w remembers what went wrong
 	for _, warning := range s.Warnings {

@@ -16,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/service"
 	"github.com/holdfast-mq/holdfast/appliance/tune"
@@ -143,7 +144,7 @@ func (t *tuning) check() error {
 func (t *tuning) input() (tune.Input, error) {
 	if t.undo { // which is about what was done, whatever the configuration says now
 		dir, _, err := tune.Recorded(tune.Input{})
-		return tune.Input{Dir: cmp.Or(dir, packagedDataDir)}, err
+		return tune.Input{Dir: cmp.Or(dir, config.PackagedDataDir())}, err
 	}
 	dir, err := t.g.nodeDir()
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-mq/holdfast/appliance"
+	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/service"
 )
 
 // restartCommand is what a person types when the time has come.
-const restartCommand = "systemctl restart holdfast"
 
 func newUpgradeCheckCmd(std stdio, g *globals) *cobra.Command {
 	var policy string
@@ -56,7 +56,7 @@ func upgradeCheck(std stdio, g *globals, policy string) error {
 // mayRestart returns why the old process is to run on. What this version could not
 // start with comes first: no policy helps there.
 func (g *globals) mayRestart(policy string) error {
-	file := cmp.Or(g.configFile(), service.InstalledConfig(), packagedConfig)
+	file := cmp.Or(g.configFile(), service.InstalledConfig(), config.PackagedFile())
 	cfg, problems := loadForService(file)
 	if problems.Err() != nil {
 		p := problems[0]

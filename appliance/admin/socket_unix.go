@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !windows
+
 package admin
 
 import (
@@ -12,6 +14,14 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
+
+const (
+	absentHint  = "start it with `holdfast run` or `systemctl start holdfast`; name another node's file with --config, or its directory with --data-dir; a node whose socket was removed has to be restarted"
+	refusedHint = "run it as the user of the node, or join the socket's group: `sudo usermod -aG holdfast $USER`, then log in again"
+)
+
+// Address is how the socket is called in messages.
+func Address(path string) string { return path }
 
 // Listen opens the admin socket. Whoever may connect to it is root of the
 // queue, so only the owner and the group can: mode 0660. The caller holds the
