@@ -171,7 +171,7 @@ func (t *trio3) publishMany(ctx context.Context) error {
 // their copies, and removes them.
 func writeTwice(data, dir string) (size int64, took float64, err error) {
 	var blocks []string
-	err = filepath.WalkDir(data, func(path string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".blk" {
 			blocks = append(blocks, path)
 		}

@@ -85,24 +85,40 @@ func runNode(std stdio, g *globals, unsafe bool, at surroundings) error {
 	if err == nil && drain.Err() != nil {
 		return nil // asked to stop while it waited for the others
 	}
-	for err == nil {
-		if node, err = appliance.Open(o); err == nil {
-			err = node.Run(drain, now)
-		}
-		again, anew := errors.AsType[*appliance.Again](err)
-		if !anew {
-			break
-		}
-		err, o.Again = nil, again
-		if cfg, problems := o.Load(nil); problems.Err() == nil {
-			o.Config, o.Warnings = cfg, problems // it may have been reloaded since
-		}
+	if err == nil {
+		err = runOpened(drain, now, o, &node)
 	}
 	if err != nil {
 		// The last that `systemctl status` shows, after the end of the process too.
 		notify.Status(strings.TrimSuffix("failed: "+err.Error()+"; "+diag.Hint(err), "; "))
 	}
 	return err
+}
+
+// runOpened opens the node and runs it, anew as long as it asks for that.
+func runOpened(drain, now context.Context, o appliance.Options, node **appliance.Appliance) error {
+	for {
+		var err error
+		if *node, err = appliance.Open(o); err != nil {
+			return err
+		}
+		err = (*node).Run(drain, now)
+		again, anew := errors.AsType[*appliance.Again](err)
+		if !anew {
+			return err
+		}
+		o = openedAnew(o, again)
+	}
+}
+
+// openedAnew are the options with which a node goes on in the same process: its file may
+// have been reloaded since.
+func openedAnew(o appliance.Options, again *appliance.Again) appliance.Options {
+	o.Again = again
+	if cfg, problems := o.Load(nil); problems.Err() == nil {
+		o.Config, o.Warnings = cfg, problems
+	}
+	return o
 }
 
 // firstError is the first error of a list in one line, and how many more there are.
