@@ -82,10 +82,7 @@ func runNode(std stdio, g *globals, unsafe bool, at surroundings) error {
 		o.OnReady = func() { welcome(std.out, node) }
 	}
 	err := appliance.Join(drain, o)
-	if err == nil && drain.Err() != nil {
-		return nil // asked to stop while it waited for the others
-	}
-	if err == nil {
+	if err == nil && drain.Err() == nil { // it may be asked to stop while it waits for the others
 		err = runOpened(drain, now, o, &node)
 	}
 	if err != nil {
