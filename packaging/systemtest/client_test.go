@@ -139,12 +139,18 @@ type load struct {
 	all    sync.WaitGroup
 }
 
+// At its pace the load leaves the machine to what is tested.
 func startLoad(t *testing.T, js jetstream.JetStream, a *acks) *load {
+	t.Helper()
+	return startPublishers(t, js, a, 4, 5*time.Millisecond)
+}
+
+func startPublishers(t *testing.T, js jetstream.JetStream, a *acks, n int, pace time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{acks: a, cancel: cancel}
 	t.Cleanup(cancel)
-	for publisher := range 4 {
+	for publisher := range n {
 		l.all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				body := fmt.Sprintf("%s-under-load-%d-%d", t.Name(), publisher, n)
@@ -153,10 +159,9 @@ func startLoad(t *testing.T, js jetstream.JetStream, a *acks) *load {
 					a.add(body)
 				}
 				done()
-				// At a pace that leaves the machine to what is tested.
 				select {
 				case <-ctx.Done():
-				case <-time.After(5 * time.Millisecond):
+				case <-time.After(pace):
 				}
 			}
 		})

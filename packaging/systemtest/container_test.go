@@ -34,6 +34,7 @@ const rebootStatus = 133
 type container struct {
 	t       *testing.T
 	dir     string
+	host    string // what it is called
 	root    string // its root directory, from here
 	console string // a file with what it printed
 	groups  map[string]string
@@ -54,7 +55,7 @@ func unpack(t *testing.T, system func() (string, error), disk ...string) *contai
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &container{t: t, dir: dir, root: filepath.Join(dir, "root"), console: filepath.Join(dir, "console.log"), gone: make(chan struct{})}
+	c := &container{t: t, dir: dir, host: "edge", root: filepath.Join(dir, "root"), console: filepath.Join(dir, "console.log"), gone: make(chan struct{})}
 	if len(disk) > 0 {
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, strings.Join(disk, ",")); err != nil {
 			t.Fatalf("mount a small disk: %v", err)
@@ -94,6 +95,13 @@ func boot(t *testing.T, system func() (string, error)) *container {
 
 func (c *container) start() {
 	c.t.Helper()
+	c.powerOn()
+	c.waitUp()
+}
+
+// powerOn is start without the wait.
+func (c *container) powerOn() {
+	c.t.Helper()
 	go c.supervise()
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
@@ -105,7 +113,6 @@ func (c *container) start() {
 			c.eventually(func() error { return removeGroup(dir) })
 		}
 	})
-	c.waitUp()
 }
 
 // pullThePlug ends process 1 of the container, and all others with it.
@@ -135,9 +142,9 @@ func (c *container) supervise() {
 		}
 		// A zero is whoever writes it.
 		args := []string{"-ec", `for dir; do echo 0 >"$dir/cgroup.procs"; done; exec systemd-nspawn --quiet --directory="$ROOT" --machine="$NAME" ` +
-			`--hostname=edge --register=no --keep-unit --private-network --kill-signal=SIGRTMIN+3 --boot`, "sh"}
+			`--hostname="$HOST" --register=no --keep-unit --private-network --kill-signal=SIGRTMIN+3 --boot`, "sh"}
 		cmd := exec.Command("sh", append(args, slices.Collect(maps.Values(c.groups))...)...)
-		cmd.Env = append(os.Environ(), "ROOT="+c.root, "NAME="+filepath.Base(c.dir), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
+		cmd.Env = append(os.Environ(), "ROOT="+c.root, "NAME="+filepath.Base(c.dir), "HOST="+c.host, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 		cmd.Stdout, cmd.Stderr = console, console
 		if err := cmd.Start(); err == nil {
 			c.nspawn.Store(int64(cmd.Process.Pid))

@@ -25,21 +25,29 @@ type result struct {
 }
 
 // try runs a shell script as root in the container.
-func (c *container) try(script string) result {
+func (c *container) try(script string) result { return c.feed("", script) }
+
+// feed is try with something on stdin.
+func (c *container) feed(stdin, script string) result {
 	pid, err := c.leader()
 	if err != nil {
 		return result{code: -1, err: err.Error()}
 	}
-	return c.do("nsenter", "--target", strconv.Itoa(pid), "--all", "--", "env", "--ignore-environment", "--chdir=/", "HOME=/root",
+	return c.doWith(stdin, "nsenter", "--target", strconv.Itoa(pid), "--all", "--", "env", "--ignore-environment", "--chdir=/", "HOME=/root",
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "SYSTEMD_PAGER=", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", script)
 }
 
-func (c *container) do(name string, args ...string) result {
+func (c *container) do(name string, args ...string) result { return c.doWith("", name, args...) }
+
+func (c *container) doWith(stdin, name string, args ...string) result {
 	// The journal is asked for when the test's own context has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.t.Context()), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer
+	if stdin != "" {
+		cmd.Stdin = strings.NewReader(stdin)
+	}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = time.Second // what a script left in the background keeps its output open
 	err := cmd.Run()

@@ -106,7 +106,7 @@ func missing() string {
 		return "root"
 	}
 	var lost []string
-	for _, tool := range []string{"mmdebstrap", "systemd-nspawn", "nsenter", "unshare", "tar", "git", "go"} {
+	for _, tool := range []string{"mmdebstrap", "systemd-nspawn", "nsenter", "unshare", "ip", "tar", "git", "go"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			lost = append(lost, tool)
 		}
