@@ -22,6 +22,9 @@ func (a *Appliance) describe() join.Answer {
 		Wants: newChange(a.wholeConfig(), "").digest, Certificates: a.describeCerts(time.Now()),
 		Grows: a.grows(),
 	}
+	if g := a.growthStatus(); g != nil && g.Node == out.Node {
+		out.Copies = &join.Copies{Streams: g.Streams, StreamsDone: g.StreamsDone, Bytes: g.Bytes, BytesDone: g.BytesDone}
+	}
 	if vol, err := a.dir.Volume(); err == nil {
 		out.Free = vol.Free
 	}

@@ -118,10 +118,26 @@ func (a *Appliance) growthStatus() *admin.Growth {
 		return &admin.Growth{Step: admin.GrowHeld, Node: a.held}
 	}
 	if out.Step == "" {
-		return nil
+		return a.othersCopy()
 	}
 	out.Node = a.dir.NodeName()
 	return &out
+}
+
+// othersCopy is how far another node is that brought its messages; nil when there is none.
+func (a *Appliance) othersCopy() *admin.Growth {
+	c := a.cluster
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, said := range c.peers {
+		if g := said.answer.Copies; g != nil && said.err == nil {
+			return &admin.Growth{Step: admin.GrowCopies, Node: said.answer.Node, Streams: g.Streams, StreamsDone: g.StreamsDone, Bytes: g.Bytes, BytesDone: g.BytesDone}
+		}
+	}
+	return nil
 }
 
 // grows is the node whose messages are not in the cluster yet; "" when there is none.

@@ -83,6 +83,9 @@ type Answer struct {
 	// Grows is the name of the node that brings its messages into the cluster, which nobody
 	// may use before it has; empty when there is none.
 	Grows string `json:"grows,omitempty"`
+	// Copies is how far the copies are of what it brought; nil when it brought nothing, or
+	// they are there.
+	Copies *Copies `json:"copies,omitempty"`
 	// Free is how many bytes are free on the volume of the node that answers.
 	Free uint64 `json:"free,omitempty"`
 	// Stored is how many bytes of messages it has.
@@ -93,6 +96,14 @@ type Answer struct {
 	Identity []byte `json:"identity,omitempty"`
 	Routes   []byte `json:"routes,omitempty"`
 	Clients  []byte `json:"clients,omitempty"`
+}
+
+// Copies is how far the copies are that a node makes of its streams for the others.
+type Copies struct {
+	Streams     int   `json:"streams"`
+	StreamsDone int   `json:"streams_done"`
+	Bytes       int64 `json:"bytes"`
+	BytesDone   int64 `json:"bytes_done"`
 }
 
 // String leaves the secrets out.

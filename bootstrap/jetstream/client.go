@@ -23,7 +23,7 @@ const (
 	requestTimeout = 10 * time.Second
 	// askAgain is when a question about one object is asked once more within
 	// requestTimeout: in a cluster one that is asked while leaders change is never answered.
-	askAgain = 3 * time.Second
+	askAgain = 2 * time.Second
 )
 
 // ErrClosed is returned by every call after Close.
