@@ -105,6 +105,9 @@ func (a *Appliance) clusterStatus() *admin.Cluster {
 		if a.growth != nil && v.state.Members == nil && said.err == nil {
 			m.Code, m.Problem, m.Fix = "", "", "" // there are no routes yet, and growth says what it waits for
 		}
+		if !self && said.err == nil && said.answer.Grows == said.answer.Node && said.answer.Node != "" && !m.Connected {
+			m.Code, m.Problem, m.Fix = diag.CodeClusterGrow, "it serves its messages alone, and enters the cluster when all nodes are there", "`holdfast cluster status` there shows how far it is"
+		}
 		out.Nodes = append(out.Nodes, m)
 	}
 	return out

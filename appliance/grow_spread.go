@@ -28,9 +28,10 @@ const (
 	// taken into it; less than the 30 s after which the server removes what it was not
 	// assigned (jetstream_cluster.go of nats-server 2.15.3).
 	unknownLimit = 10 * time.Second
-	// openLimit is how long the copies wait for the other nodes to be open for clients,
-	// which they open anew for.
+	// openLimit is how long a node waits for one that is to open for clients before it.
 	openLimit = time.Minute
+	// admitLimit is how long clients are kept out when a stream does not come back.
+	admitLimit = time.Minute
 )
 
 // spreading is what is left to do when the messages of a single node are in the cluster,
@@ -94,9 +95,9 @@ func (a *Appliance) tendSpread(ctx context.Context, led chan<- struct{}) {
 			signalOnce(led)
 			return a.spreadApplied()
 		},
+		a.spreadCopied,
 		func(context.Context) error { s.open.Store(true); return nil },
 		a.spreadOpen,
-		a.spreadCopied,
 	}
 	for i, step := range steps {
 		for {
@@ -122,12 +123,40 @@ func (a *Appliance) tendSpread(ctx context.Context, led chan<- struct{}) {
 		s.say(func(g *admin.Growth) { g.Problem, g.Fix = "", "" })
 		a.step(fmt.Sprint("spread: ", i))
 	}
+	for _, st := range s.streams {
+		if keepsOne(st) {
+			a.log.Warn("a stream with retention interest and several consumers keeps one copy: giving it more while it is used would lose messages", keyStream, st.Account+"/"+st.Stream,
+				keyFix, "stop its clients, and set num_replicas to 3 with `holdfast nats stream edit`")
+		}
+	}
 	if err := a.forgetGrowth(); err != nil {
 		a.log.Warn("what was kept while the cluster took the messages in is not removed", keyErr, err, keyWhere, a.dir.KeptDir())
 	}
 	a.step("spread: forgotten")
 	s.say(func(g *admin.Growth) { g.Step = "" })
 	a.log.Info("every stream has its copies: the cluster has grown", keyCount, len(s.streams))
+}
+
+// admit lets clients in when the server has all streams and consumers that it was
+// assigned, and after admitLimit in any case.
+func (a *Appliance) admit(ctx context.Context) error {
+	limit := time.NewTimer(admitLimit)
+	defer limit.Stop()
+	tick := time.NewTicker(spreadEvery / 20)
+	defer tick.Stop()
+	for {
+		err := a.engine.Whole()
+		if err == nil || ctx.Err() != nil {
+			return a.engine.Admit()
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		case <-limit.C:
+			a.log.Warn("clients are let in before all streams are there", keyErr, err)
+			return a.engine.Admit()
+		}
+	}
 }
 
 // spreadKnown finds every stream and consumer in its place. One that the cluster does not
@@ -179,8 +208,8 @@ func (a *Appliance) spreadApplied() error {
 	return errors.New("waiting for the file to be applied")
 }
 
-// spreadOpen waits for the other nodes, which open anew: copies before that would have
-// no quorum for a moment.
+// spreadOpen waits for the other nodes, which open anew for clients. Before that clients
+// come over this node alone, as they did: it keeps them out while it starts (see admit).
 func (a *Appliance) spreadOpen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
@@ -255,9 +284,20 @@ func (a *Appliance) leastStored() int64 {
 // errCopying is no fault.
 var errCopying = errors.New("copying messages to the other nodes")
 
+// keepsOne is true of a stream that can't be given copies without losing messages while it
+// is in use: with retention interest the server removes what one of several consumers has
+// acknowledged, and does not ask those that it is just giving their copies (nats-server
+// 2.15.3; 773 of 3,112 messages in TestProcessSingleNodeGrowsIntoACluster).
+func keepsOne(s engine.Inventory) bool {
+	return s.Config["retention"] == "interest" && len(s.Consumers) > 1
+}
+
 // copiesOf is how many copies a stream is to have: one on each node, unless the file says
 // something else. On a single node it had no choice.
 func (a *Appliance) copiesOf(s engine.Inventory) int {
+	if keepsOne(s) {
+		return 1
+	}
 	if n := a.config().Accounts[s.Account].Streams[s.Stream].NumReplicas; n != nil && *n > 0 {
 		return int(*n)
 	}

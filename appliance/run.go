@@ -166,10 +166,14 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	if a.opts.Again != nil {
 		stopFeeding = a.feedUnasked(ctx)
 	}
-	err = a.startEngine(ctx)
-	stopFeeding()
-	if err != nil {
+	defer stopFeeding() // more than once does no harm
+	if err := a.startEngine(ctx); err != nil {
 		return false, err
+	}
+	if a.spread != nil {
+		if err := a.admit(ctx); err != nil {
+			return false, err
+		}
 	}
 	// Before READY=1, at which systemd begins to watch.
 	a.feeding.Go(func() { a.feedWatchdog(ctx) })

@@ -115,6 +115,9 @@ func (a *Appliance) engineSettings(storeLimit int64) (engine.Settings, error) {
 	}
 	var err error
 	s.Cluster, err = a.engineCluster()
+	if s.Cluster != nil {
+		s.Cluster.Closed = a.spread != nil
+	}
 	if a.held != "" { // its server has to listen, and nobody is to come
 		s.ClientHost, s.ClientPort = "127.0.0.1", 0
 	}

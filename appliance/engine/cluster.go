@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
 // ClusterSettings make the server one of several that replicate to each other.
@@ -27,6 +29,9 @@ type ClusterSettings struct {
 	// TLS is for both ends of a route. It should answer with callbacks, so that a new
 	// certificate counts for the next handshake.
 	TLS *tls.Config
+	// Closed keeps clients out until Admit, those in the process, too. They get an error
+	// after which they try again.
+	Closed bool
 }
 
 func (c *ClusterSettings) validate() error {
@@ -57,6 +62,9 @@ func setCluster(opts *server.Options, c *ClusterSettings) {
 	opts.Cluster.Name, opts.Cluster.Host, opts.Cluster.Port = c.Name, c.Host, c.Port
 	opts.Cluster.Username, opts.Cluster.Password = c.User, c.Password
 	opts.Cluster.TLSConfig, opts.Cluster.TLSTimeout = c.TLS.Clone(), tlsTimeout.Seconds()
+	if c.Closed {
+		opts.MaxConn = -1
+	}
 	// What the others are is in the file; hearsay only adds addresses that can't be reached.
 	opts.Cluster.NoAdvertise = true
 	for _, addr := range c.Routes {
@@ -83,6 +91,22 @@ type ClusterState struct {
 	// Quorum is how many nodes have to be up for that, of Size.
 	Size, Quorum int
 	Members      []Member // by name
+}
+
+// Admit lets clients in that Closed kept out.
+//
+// A server that starts gets its streams first, and their consumers one after the other. An
+// acknowledgement that comes in between removes a message of a stream with retention
+// interest that a consumer has not had which the server does not know yet (stream.go,
+// ackMsg, of nats-server 2.15.3).
+func (e *Engine) Admit() error {
+	open := e.opts.Clone()
+	open.MaxConn = server.DEFAULT_MAX_CONNECTIONS
+	open.TrustedKeys = nil // which the server has from TrustedOperators
+	if err := e.server.ReloadOptions(open); err != nil {
+		return diag.Fail(diag.CodeEngine, fmt.Errorf("let clients in: %w", err), "restart the node")
+	}
+	return nil
 }
 
 // Clustered reports whether the server is one of several.

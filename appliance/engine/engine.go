@@ -22,6 +22,7 @@ import (
 // Drain or Stop. It can not be started again.
 type Engine struct {
 	settings Settings
+	opts     *server.Options
 	server   *server.Server
 	resolver server.AccountResolver
 	log      *serverLog
@@ -82,6 +83,7 @@ func build(s Settings, opts *server.Options, names Names, log *slog.Logger) (*En
 	}
 	e := &Engine{
 		settings:  s,
+		opts:      opts,
 		server:    srv,
 		resolver:  opts.AccountResolver,
 		stopLimit: 5 * time.Minute,

@@ -59,6 +59,7 @@ type grower struct {
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 	acked map[uint64]string // by sequence
+	seen  map[uint64]bool   // sequences of EVENTS that were acknowledged
 	pause time.Duration     // the longest between two acknowledgements
 }
 
@@ -74,7 +75,8 @@ func startGrower(t *testing.T, url, creds string) *grower {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	p := &grower{stop: stop, acked: map[uint64]string{}}
+	p := &grower{stop: stop, acked: map[uint64]string{}, seen: map[uint64]bool{}}
+	p.done.Go(func() { p.work(ctx, js) })
 	p.done.Go(func() {
 		last := time.Now()
 		tick := time.NewTicker(10 * time.Millisecond) // each is read back one by one
@@ -92,9 +94,30 @@ func startGrower(t *testing.T, url, creds string) *grower {
 				last = time.Now()
 				break
 			}
+			if ack, err := js.Publish(ctx, "events.grow", []byte(text), jetstream.WithMsgID(text)); err == nil {
+				p.seen[ack.Sequence] = true
+			}
 		}
 	})
 	return p
+}
+
+// work acknowledges what one of the two consumers of EVENTS gets; the other one's nobody
+// reads.
+func (p *grower) work(ctx context.Context, js jetstream.JetStream) {
+	for ctx.Err() == nil {
+		c, err := js.Consumer(ctx, "EVENTS", "quick")
+		if err != nil {
+			continue
+		}
+		b, err := c.Fetch(20, jetstream.FetchMaxWait(200*time.Millisecond))
+		if err != nil {
+			continue
+		}
+		for m := range b.Messages() {
+			_ = m.Ack() // one that is lost is delivered again
+		}
+	}
 }
 
 func (p *grower) end() {
@@ -155,6 +178,15 @@ func (g growing) fillSingle(t *testing.T) earlier {
 			continue // it is delivered again
 		}
 		if err := m.DoubleAck(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}, Retention: jetstream.InterestPolicy, Duplicates: 10 * time.Minute}
+	if _, err := js.CreateStream(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"quick", "slow"} {
+		if _, err := js.CreateConsumer(t.Context(), "EVENTS", jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -311,6 +343,7 @@ func TestProcessGrowthIsCarriedOnAfterAKill(t *testing.T) {
 	waitAllReady(t, g.nodes...)
 	for _, n := range g.nodes {
 		before.check(t, n, p.acked)
+		p.checkEvents(t, n)
 	}
 }
 
@@ -364,6 +397,7 @@ func TestProcessSingleNodeGrowsIntoACluster(t *testing.T) {
 			t.Error("got another operator, want that of before")
 		}
 		before.check(t, n, p.acked)
+		p.checkEvents(t, n)
 		n.waitCluster()
 	}
 	for _, name := range []string{"growing", "before-cluster"} {
@@ -378,4 +412,24 @@ func TestProcessSingleNodeGrowsIntoACluster(t *testing.T) {
 		return err
 	})
 	before.check(t, g.nodes[2], p.acked)
+}
+
+// checkEvents finds what one of two consumers has not had, though the other has.
+func (p *grower) checkEvents(t *testing.T, n *node) {
+	t.Helper()
+	s, err := n.jetStream().Stream(t.Context(), "EVENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := 0
+	for seq := range p.seen {
+		if _, err := s.GetMsg(t.Context(), seq); err != nil {
+			if missing++; missing < 4 {
+				t.Errorf("EVENTS of %s, sequence %d: got %v, want it until the slow consumer had it", n.home, seq, err)
+			}
+		}
+	}
+	if missing > 0 || len(p.seen) == 0 {
+		t.Errorf("got %d of %d events removed that a consumer has not had", missing, len(p.seen))
+	}
 }
