@@ -75,7 +75,10 @@ func (a *Appliance) forgetGrowth() error {
 		return nil
 	}
 	// The inventory goes last: without it nobody comes back to the rest.
-	return errors.Join(os.RemoveAll(a.dir.KeptDir()), os.RemoveAll(dir))
+	if err := os.RemoveAll(a.dir.KeptDir()); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
 }
 
 func (s *spreading) say(f func(*admin.Growth)) {

@@ -122,11 +122,9 @@ func Enter(storeDir, from, system string) error {
 // directory on the same volume, and copies the smaller files: so that whatever becomes of
 // the store, its messages are still there. It takes next to no space.
 func KeepLinks(storeDir, to string) error {
-	if _, err := os.Stat(to); err == nil {
-		return nil // it is put in place whole
-	}
 	tmp := to + ".new"
-	if err := os.RemoveAll(tmp); err != nil {
+	// That of an earlier try lacks what the node has stored since.
+	if err := errors.Join(os.RemoveAll(tmp), os.RemoveAll(to)); err != nil {
 		return err
 	}
 	root := filepath.Join(storeDir, server.JetStreamStoreDir)

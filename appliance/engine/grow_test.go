@@ -222,6 +222,17 @@ func TestStoreEntersACluster(t *testing.T) {
 	if err := KeepLinks(s.StoreDir, kept); err != nil {
 		t.Fatal(err)
 	}
+	// That of an earlier try is not taken for this one's.
+	stale := filepath.Join(kept, "stale")
+	if err := os.WriteFile(stale, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := KeepLinks(s.StoreDir, kept); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(stale); !os.IsNotExist(err) {
+		t.Errorf("got %v, want what is kept made anew", err)
+	}
 	if kind, err := StoreOf(s.StoreDir); err != nil || kind != SingleStore {
 		t.Errorf("got %v and %v, want the store of a single node", kind, err)
 	}

@@ -94,7 +94,7 @@ func runNode(std stdio, g *globals, unsafe bool, at surroundings) error {
 
 // runOpened opens the node and runs it, anew as long as it asks for that.
 func runOpened(drain, now context.Context, o appliance.Options, node **appliance.Appliance) error {
-	for {
+	for drain.Err() == nil { // it may be asked to stop while it is opened anew
 		var err error
 		if *node, err = appliance.Open(o); err != nil {
 			return err
@@ -106,6 +106,7 @@ func runOpened(drain, now context.Context, o appliance.Options, node **appliance
 		}
 		o = openedAnew(o, again)
 	}
+	return nil
 }
 
 // openedAnew are the options with which a node goes on in the same process: its file may
