@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -64,10 +65,24 @@ func TestFollowerWithAFullVolumeIsNotSilentlyBehind(t *testing.T) {
 	if err := os.Remove(filepath.Join(volume, "eaten")); err != nil {
 		t.Fatal(err)
 	}
-	if err := small.Reopen(); err != nil {
-		t.Fatal(err)
-	}
 	publish()
-	has(t, r, small, last)
-	eventually(t, small.JetStreamReady)
+	// Each of the server's logs that met the full volume switches JetStream off on its own
+	// account, the last of them also after a Reopen: what is stuck again is read again, as
+	// the appliance does, and as seldom: nats-server 2.15.3 has a data race between the
+	// question and a stream that it resets.
+	var looked time.Time
+	eventually(t, func() error {
+		if now := time.Now(); now.Sub(looked) > time.Second {
+			looked = now
+			if len(small.Stuck()) > 0 {
+				if err := small.Reopen(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := small.JetStreamReady(); err != nil {
+			return err
+		}
+		return r.copied(t, small, last)
+	})
 }

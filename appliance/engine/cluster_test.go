@@ -98,18 +98,22 @@ func threefold(t *testing.T, js jetstream.JetStream) (leader string) {
 // has waits until a node has stored a stream up to a sequence.
 func has(t *testing.T, r *realm, e *Engine, last uint64) {
 	t.Helper()
-	eventually(t, func() error {
-		detail, err := e.server.JszAccount(&server.JSzOptions{Account: r.public(t, "shop"), Streams: true})
-		if err != nil {
-			return err
+	eventually(t, func() error { return r.copied(t, e, last) })
+}
+
+// copied is nil when a node's copy of the stream has all messages up to a sequence.
+func (r *realm) copied(t *testing.T, e *Engine, last uint64) error {
+	t.Helper()
+	detail, err := e.server.JszAccount(&server.JSzOptions{Account: r.public(t, "shop"), Streams: true})
+	if err != nil {
+		return err
+	}
+	for _, s := range detail.Streams {
+		if s.Name == "S" && s.State.LastSeq >= last && s.State.Msgs == s.State.LastSeq {
+			return nil
 		}
-		for _, s := range detail.Streams {
-			if s.Name == "S" && s.State.LastSeq >= last && s.State.Msgs == s.State.LastSeq {
-				return nil
-			}
-		}
-		return fmt.Errorf("got %+v, want messages up to %d", detail.Streams, last)
-	})
+	}
+	return fmt.Errorf("got %+v, want messages up to %d", detail.Streams, last)
 }
 
 // TestBrakeInAClusterIsThatOfTheLeader pins what docs/adr/0009 says.

@@ -131,10 +131,10 @@ func (e *Engine) Stuck() []string {
 	if e.recovery.at() != PhaseRunning {
 		return nil
 	}
+	if e.closing() {
+		return nil
+	}
 	if !e.server.JetStreamEnabled() {
-		if e.server.JetStreamConfig() != nil {
-			return nil // it is still closing its streams
-		}
 		return []string{allStreams}
 	}
 	var out []string

@@ -25,6 +25,10 @@ func (e *Engine) reopen(between func() error) error {
 	if cfg == nil || e.stopping.Load() {
 		return notReady(errors.New("JetStream is not running"))
 	}
+	if e.closing() {
+		// To begin now would be to open streams that the server has not closed.
+		return notReady(errors.New("the server is still closing its streams"))
+	}
 	again := *cfg
 	again.StoreDir = e.settings.StoreDir // the server adds its own directory below
 	e.recovery.enter(PhaseRecovering)
@@ -45,6 +49,11 @@ func (e *Engine) reopen(between func() error) error {
 		e.rememberJetStream()
 		return done
 	})
+}
+
+// closing is true while the server switches JetStream off on its own account.
+func (e *Engine) closing() bool {
+	return !e.server.JetStreamEnabled() && e.server.JetStreamConfig() != nil
 }
 
 // rememberJetStream keeps what JetStream runs with: the server forgets it when it
