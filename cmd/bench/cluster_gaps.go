@@ -327,7 +327,10 @@ func (t *trio3) every(ctx context.Context, pause time.Duration, ask func(context
 	ctx, cancel := context.WithTimeout(ctx, gapLimit)
 	defer cancel()
 	for {
-		err := ask(ctx)
+		// A server without a leader gives no answer at all.
+		asked, done := context.WithTimeout(ctx, askLimit)
+		err := ask(asked)
+		done()
 		if err == nil {
 			return nil
 		}
