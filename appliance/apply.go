@@ -26,6 +26,9 @@ const (
 	// could not be created.
 	retryFirst = 2 * time.Second
 	retryLast  = time.Minute
+	// retryShared is the longest pause in a cluster: what another node did comes without
+	// word of it, and what could not be done may have waited for a node.
+	retryShared = 5 * time.Second
 )
 
 // apply makes the node what its configuration says, as far as that needs nobody's
@@ -144,7 +147,10 @@ type wakes struct {
 // wait tries again to create what is missing, until the node is ready, and
 // returns when it is to stop or a part broke.
 func (a *Appliance) wait(drain context.Context, w wakes, ready bool) error {
-	pause := retryFirst
+	pause, longest := retryFirst, retryLast
+	if a.cluster != nil {
+		longest = retryShared
+	}
 	retry := time.NewTimer(pause)
 	defer retry.Stop()
 	if ready && a.settled() {
@@ -202,7 +208,7 @@ func (a *Appliance) wait(drain context.Context, w wakes, ready bool) error {
 					continue
 				}
 			}
-			pause = min(pause*2, retryLast)
+			pause = min(pause*2, longest)
 			retry.Reset(pause)
 		}
 	}

@@ -155,7 +155,7 @@ func (t *trio3) publishMany(ctx context.Context) error {
 	subject = subject[:len(subject)-1] + "before"
 	body := make([]byte, 256)
 	for range growMessages {
-		if _, err := js.PublishAsync(subject, body); err != nil {
+		if _, err := js.PublishAsync(subject, body, jetstream.WithStallWait(gapLimit)); err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 	}
