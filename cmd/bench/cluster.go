@@ -54,7 +54,7 @@ func parseCluster(args []string, stderr io.Writer) (clusterOptions, error) {
 	f.Int64Var(&o.size, "size", 6144, "MiB of the image; it is sparse")
 	f.IntVar(&o.pairs, "pairs", 15, "how often each peer is measured in each cell of the rates; a bound needs six")
 	f.DurationVar(&o.within, "within", 3*time.Hour, "measure no further cell after this time")
-	f.StringVar(&peers, "peers", "", "peers of the rates whose name matches this expression: stock-nofsync, rabbitmq; Holdfast and stock strict are always there")
+	f.StringVar(&peers, "peers", "", "peers of the rates whose name matches this expression: stock-encrypted, stock-nofsync, rabbitmq; Holdfast and stock strict are always there")
 	f.DurationVar(&o.warm, "warm", time.Second, "load before a measurement of a rate")
 	f.DurationVar(&o.take, "take", 3*time.Second, "length of it")
 	f.Uint64Var(&o.seed, "seed", rand.Uint64N(1<<32), "the order follows from it")

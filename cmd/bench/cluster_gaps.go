@@ -150,7 +150,7 @@ func (t *trio3) form(ctx context.Context, dir, side string) (err error) {
 	if side == ours {
 		t.nodes, err = trio.Holdfast(t.holdfast, fmt.Sprintf("durability: strict, limit: %d", queueLimit), clusterQueue(), places)
 	} else {
-		t.nodes, err = trio.Stock([]string{t.stock}, "always", queueLimit, places)
+		t.nodes, err = trio.Stock([]string{t.stock}, "always", queueLimit, nil, places)
 	}
 	for i := range t.nodes {
 		if err == nil {

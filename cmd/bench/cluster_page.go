@@ -76,11 +76,11 @@ func (p *clusterPage) ratesSection(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "\n## Three copies, messages of %s\n\n", byteSize(p.Rates[0].Bytes))
-	b.WriteString("| Holdfast | ÷ stock strict | ÷ stock without fsync | ÷ RabbitMQ | Pairs |\n|---|---|---|---|---|\n")
+	b.WriteString("| Holdfast | ÷ stock strict | ÷ the same with encrypted routes | ÷ stock without fsync | ÷ RabbitMQ | Pairs |\n|---|---|---|---|---|---|\n")
 	for _, r := range p.Rates {
 		pairs := 0
 		fmt.Fprintf(b, "| %s |", r.cell.what)
-		for _, beneath := range []string{stock, stockNoFsync, rabbitPeer} {
+		for _, beneath := range []string{stock, stockTLS, stockNoFsync, rabbitPeer} {
 			got := r.compare(ours, beneath, perSecond)
 			pairs = max(pairs, got.Pairs)
 			fmt.Fprintf(b, " %s |", got)

@@ -19,8 +19,9 @@ import (
 func (l *lab) clusterPeers(only *regexp.Regexp, out io.Writer) ([]queuePeer, []string) {
 	all := []queuePeer{
 		{ours, "Holdfast", l.threeHoldfast},
-		{stock, "stock strict", l.threeStock("always")},
-		{stockNoFsync, "stock without fsync", l.threeStock("")},
+		{stock, "stock strict", l.threeStock("always", false)},
+		{stockTLS, "stock strict, encrypted", l.threeStock("always", true)},
+		{stockNoFsync, "stock without fsync", l.threeStock("", false)},
 	}
 	var versions []string
 	if version := rabbitVersion(); version == "" {
@@ -98,13 +99,20 @@ func (l *lab) threeHoldfast(dir string, _ cell) (queueNode, error) {
 	return l.three(nodes, load.Spec{Creds: nodes[0].CredsFile(), Exists: true}), nil
 }
 
-func (l *lab) threeStock(sync string) func(string, cell) (queueNode, error) {
+// threeStock can have routes that are encrypted, as Holdfast's always are.
+func (l *lab) threeStock(sync string, encrypted bool) func(string, cell) (queueNode, error) {
 	return func(dir string, _ cell) (queueNode, error) {
 		places, err := threePlaces(dir)
 		if err != nil {
 			return queueNode{}, err
 		}
-		nodes, err := trio.Stock([]string{l.stock}, sync, queueLimit, places)
+		var routes *trio.TLSFiles
+		if encrypted {
+			if routes, err = routeTLS(dir); err != nil {
+				return queueNode{}, err
+			}
+		}
+		nodes, err := trio.Stock([]string{l.stock}, sync, queueLimit, routes, places)
 		if err != nil {
 			return queueNode{}, err
 		}

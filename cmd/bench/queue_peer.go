@@ -20,6 +20,7 @@ import (
 const (
 	ours         = "holdfast"
 	stock        = "stock"
+	stockTLS     = "stock-encrypted"
 	stockNoFsync = "stock-nofsync"
 	oursInterval = "holdfast-interval"
 	stockInterv  = "stock-interval"

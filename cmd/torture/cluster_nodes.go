@@ -77,7 +77,7 @@ func (m clusterMode) nodes(holdfast string, places []trio.Place) ([]*trio.Node, 
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return trio.Stock([]string{self, stockVerb}, m.sync, diskSize/2, places)
+	return trio.Stock([]string{self, stockVerb}, m.sync, diskSize/2, nil, places)
 }
 
 // clusterStreams declares the same streams as with one node.

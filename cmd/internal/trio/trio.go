@@ -60,9 +60,17 @@ func Holdfast(binary, storage, streams string, places []Place) ([]*Node, error) 
 	})
 }
 
+// TLSFiles are a certificate and its key.
+type TLSFiles struct{ Cert, Key string }
+
 // Stock makes nats-servers, which a client has to fill. sync is sync_interval; nothing
-// leaves it out.
-func Stock(program []string, sync string, limit int64, places []Place) ([]*Node, error) {
+// leaves it out. With routes their routes are encrypted, and each shows that certificate
+// and trusts it.
+func Stock(program []string, sync string, limit int64, routes *TLSFiles, places []Place) ([]*Node, error) {
+	secure := ""
+	if routes != nil {
+		secure = fmt.Sprintf("    tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }\n", routes.Cert, routes.Key, routes.Cert)
+	}
 	return make3(places, func(n *Node, peers []string) {
 		n.file, n.ready = filepath.Join(n.Dir, "nats-server.conf"), "/healthz"
 		n.stock = true
@@ -70,8 +78,8 @@ func Stock(program []string, sync string, limit int64, places []Place) ([]*Node,
 		if sync != "" {
 			sync = "sync_interval: " + strings.TrimPrefix(sync, "sync_interval: ")
 		}
-		n.text = fmt.Sprintf("server_name: %s\nlisten: %q\nhttp: \"127.0.0.1:%d\"\njetstream {\n    store_dir: %q\n    max_file: %d\n    %s\n}\ncluster {\n    name: trio\n    listen: %q\n    routes: [\"nats://%s\"]\n}\n",
-			n.Name, n.ClientAddress(), n.HTTP, n.Data, limit, sync, address(n.Host, n.Routes), strings.Join(peers, `", "nats://`))
+		n.text = fmt.Sprintf("server_name: %s\nlisten: %q\nhttp: \"127.0.0.1:%d\"\njetstream {\n    store_dir: %q\n    max_file: %d\n    %s\n}\ncluster {\n    name: trio\n    listen: %q\n    routes: [\"nats://%s\"]\n%s}\n",
+			n.Name, n.ClientAddress(), n.HTTP, n.Data, limit, sync, address(n.Host, n.Routes), strings.Join(peers, `", "nats://`), secure)
 	})
 }
 

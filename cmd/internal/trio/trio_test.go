@@ -41,7 +41,10 @@ func TestNodesKnowEachOtherAndThemselves(t *testing.T) {
 	}
 	for name, make := range map[string]func() ([]*Node, error){
 		"holdfast":    func() ([]*Node, error) { return Holdfast("holdfast", "durability: strict", "", places) },
-		"nats-server": func() ([]*Node, error) { return Stock([]string{"nats-server"}, "always", 1<<20, places) },
+		"nats-server": func() ([]*Node, error) { return Stock([]string{"nats-server"}, "always", 1<<20, nil, places) },
+		"encrypted": func() ([]*Node, error) {
+			return Stock([]string{"nats-server"}, "always", 1<<20, &TLSFiles{"c", "k"}, places)
+		},
 	} {
 		nodes, err := make()
 		if err != nil {
