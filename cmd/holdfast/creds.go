@@ -157,20 +157,30 @@ func newCredsExportCmd(std stdio, g *globals) *cobra.Command {
 
 func newCredsRotateCmd(std stdio, g *globals) *cobra.Command {
 	var overlapText string
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "rotate ACCOUNT/USER",
 		Short: "Make new credentials; the old ones end now, or after --overlap [changes state]",
-		Args:  cobra.ExactArgs(1),
+		Long: "Make new credentials for a user. Whoever uses the old ones is cut off: now, or when\n" +
+			"--overlap is over. Asks first; --yes answers.",
+		Example: "  holdfast creds rotate shop/packer --overlap 24h\n" +
+			"  holdfast creds rotate --yes shop/packer",
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return asked(c, g, func(ctx context.Context, node *admin.Client) error {
-				account, user, err := splitUser(args[0])
-				if err != nil {
+			account, user, err := splitUser(args[0])
+			if err != nil {
+				return err
+			}
+			overlap, err := config.ParseDuration(overlapText)
+			if err != nil {
+				return diag.Fail(diag.CodeUsage, fmt.Errorf("read --overlap: %w", err), "write a number and a unit, such as 24h or 7d")
+			}
+			if !yes {
+				if err := confirm(std, rotateQuestion(args[0], overlapText, overlap)); err != nil {
 					return err
 				}
-				overlap, err := config.ParseDuration(overlapText)
-				if err != nil {
-					return diag.Fail(diag.CodeUsage, fmt.Errorf("read --overlap: %w", err), "write a number and a unit, such as 24h or 7d")
-				}
+			}
+			return asked(c, g, func(ctx context.Context, node *admin.Client) error {
 				if err := node.ChangeUser(ctx, admin.CredsRotate, account, user, overlap); err != nil {
 					return err
 				}
@@ -189,7 +199,16 @@ func newCredsRotateCmd(std stdio, g *globals) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&overlapText, "overlap", "0s", "how long the old credentials work on: `TIME`, such as 24h or 7d")
+	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
+}
+
+// rotateQuestion says when whoever has the old credentials is cut off.
+func rotateQuestion(user, overlapText string, overlap time.Duration) string {
+	if overlap > 0 {
+		return fmt.Sprintf("Make new credentials for %s, and cut off whoever uses the old ones in %s?", user, overlapText)
+	}
+	return fmt.Sprintf("Make new credentials for %s, and cut off whoever uses the old ones now?", user)
 }
 
 // retiring is when the last of a user's old keys ends; zero when none is let in.

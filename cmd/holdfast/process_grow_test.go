@@ -151,7 +151,7 @@ func (g growing) fillSingle(t *testing.T) earlier {
 	n := g.nodes[0].start()
 	var f earlier
 	f.revoked = credentials(t, n)
-	if code, out := n.holdfast("creds", "rotate", "--config", "holdfast.yaml", "shop/admin"); code != exitOK {
+	if code, out := n.holdfast("creds", "rotate", "--yes", "--config", "holdfast.yaml", "shop/admin"); code != exitOK {
 		t.Fatalf("got exit code %d and %q", code, out)
 	}
 	js := n.jetStream()

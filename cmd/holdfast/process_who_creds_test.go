@@ -63,7 +63,7 @@ func TestProcessShowsCredentialsAndWhatGoesWithThem(t *testing.T) {
 		}
 	}
 	n.creds(exitUsage, []string{"there is no snippet", "go, node, python, java, dotnet, c, cli"}, "show", "shop/packer", "--snippet", "cobol")
-	n.creds(exitUsage, []string{"negative"}, "rotate", "shop/packer", "--overlap=-1h")
+	n.creds(exitUsage, []string{"negative"}, "rotate", "shop/packer", "--overlap=-1h", "--yes")
 	n.creds(exitUsage, []string{`"code": "HF`, `"fix"`}, "show", "packer", "-o", "json")
 	if code, out, errs := n.secretly("ca"); code != exitFailed || out != "" || !strings.Contains(errs, "hint:") {
 		t.Errorf("ca: got exit code %d, %q and %q, want 1 and a hint: there is no TLS", code, out, errs)
@@ -95,16 +95,18 @@ func TestProcessForgetsCredentialsThatWereHandedOut(t *testing.T) {
 	n.kill9()
 	n.start()
 	n.mustLogin("packer", file)
-	n.creds(exitOK, []string{"new credentials", "no longer work"}, "rotate", "shop/packer")
+	n.creds(exitOK, []string{"new credentials", "no longer work"}, "rotate", "shop/packer", "--yes")
 	n.keptOut("packer", file)
 	n.mustLogin("packer", n.credsFile("packer"))
 }
 
-func TestProcessRevokesOnlyWhenSomebodyMeansIt(t *testing.T) {
+func TestProcessCutsOffOnlyWhenSomebodyMeansIt(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, who).start()
 	c := n.mustLogin("packer", n.kept("packer"))
 	n.creds(exitUsage, []string{"nobody is there to answer", "hint: add --yes"}, "revoke", "shop/packer")
+	n.creds(exitUsage, []string{"cut off whoever uses the old ones now?", "nobody is there to answer", "hint: add --yes"}, "rotate", "shop/packer")
+	n.creds(exitUsage, []string{"cut off whoever uses the old ones in 24h?", "hint: add --yes"}, "rotate", "shop/packer", "--overlap", "24h")
 	n.creds(exitFailed, []string{"no such user"}, "revoke", "shop/nobody", "--yes")
 	n.creds(exitOK, []string{"shop/packer    worker    active"}, "list")
 	if err := c.Flush(); err != nil || c.disconnects.Load() != 0 {

@@ -133,7 +133,7 @@ func TestProcessSecretsAreNowhere(t *testing.T) {
 
 	n.provoke(t, ca)
 	for _, args := range [][]string{
-		{"creds", "list"}, {"creds", "list", "-o", "json"}, {"creds", "rotate", "shop/packer", "--overlap", "1h"}, {"creds", "revoke", "shop/auditor", "--yes"},
+		{"creds", "list"}, {"creds", "list", "-o", "json"}, {"creds", "rotate", "shop/packer", "--overlap", "1h", "--yes"}, {"creds", "rotate", "shop/packer"}, {"creds", "revoke", "shop/auditor", "--yes"},
 		{"creds", "show", "shop/nobody"}, {"creds", "show", "shop/auditor", "-o", "json"}, {"creds", "revoke", "shop/boss"}, {"ca"}, {"ca", "-o", "json"},
 		{"status"}, {"status", "-o", "json"}, {"check", "holdfast.yaml"}, {"check", "holdfast.yaml", "-o", "json"}, {"run"}, {"version"},
 		{"creds", "show", "shop/boss", "--snippet", "go"}, {"creds", "show", "shop/boss", "--snippet", "cli"},

@@ -70,7 +70,7 @@ func TestProcessRotationUnderLoadLosesNothing(t *testing.T) {
 	more("before")
 	// All of what is looked at within the overlap has to fit: five processes and
 	// fifty messages.
-	n.creds(exitOK, []string{"the old ones work until "}, "rotate", "shop/checkout", "--overlap", "15s")
+	n.creds(exitOK, []string{"the old ones work until "}, "rotate", "shop/checkout", "--overlap", "15s", "--yes")
 	n.creds(exitOK, []string{"old key until 2"}, "list")
 	fresh := publishing(3, n.kept("checkout"))
 	n.mustLogin("checkout", first) // also a client that starts within the overlap
@@ -98,7 +98,7 @@ func TestProcessRotationWithoutOverlapCutsTheOldOff(t *testing.T) {
 	n := newNode(t, who).start()
 	file := n.kept("packer")
 	old, other := n.mustLogin("packer", file), n.mustLogin("checkout", n.kept("checkout"))
-	n.creds(exitOK, []string{"the old ones no longer work"}, "rotate", "shop/packer")
+	n.creds(exitOK, []string{"the old ones no longer work"}, "rotate", "shop/packer", "--yes")
 	old.waitClosed(t)
 	n.keptOut("packer", file)
 	n.mustLogin("packer", n.credsFile("packer"))
@@ -157,7 +157,7 @@ func TestProcessRevocationIsAtOnceAndForGood(t *testing.T) {
 	n.start()
 	n.keptOut("checkout", file)
 
-	n.creds(exitOK, []string{"new credentials"}, "rotate", "shop/checkout")
+	n.creds(exitOK, []string{"new credentials"}, "rotate", "shop/checkout", "--yes")
 	n.keptOut("checkout", file)
 	publish(t, n.mustLogin("checkout", n.credsFile("checkout")).js, "orders.a", "after")
 }
