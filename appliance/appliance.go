@@ -131,6 +131,8 @@ type Appliance struct {
 	changing string
 	// told is what was logged last of things that fail again and again.
 	told map[string]string
+	// failing is since when things fail of which it is told when it lasts.
+	failing map[string]time.Time
 	// refused is why the latest reload was refused; nil when it was not.
 	refused    *admin.Problem
 	roomStatus roomStatus
@@ -149,6 +151,7 @@ func Open(o Options) (_ *Appliance, err error) {
 		stopping:   make(chan struct{}),
 		published:  map[string]string{},
 		told:       map[string]string{},
+		failing:    map[string]time.Time{},
 		applied:    make(chan struct{}, 1),
 		statusLine: make(chan struct{}, 1),
 		scratch:    map[string][]ingest.Lane{},

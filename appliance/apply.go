@@ -29,6 +29,10 @@ const (
 	// retryShared is the longest pause in a cluster: what another node did comes without
 	// word of it, and what could not be done may have waited for a node.
 	retryShared = 5 * time.Second
+	// lastsFor is how long what a node of a cluster can't apply or read has to last before
+	// it is told: at a start, and when another node begins to lead, there are some seconds
+	// in which the cluster is not ready for it.
+	lastsFor = 30 * time.Second
 )
 
 // apply makes the node what its configuration says, as far as that needs nobody's
@@ -72,9 +76,31 @@ func (a *Appliance) apply(ctx context.Context, by string) error {
 // tellNotApplied logs why a configuration was not applied, when that is another
 // reason than the last time.
 func (a *Appliance) tellNotApplied(err error) {
+	passes := err
+	if errors.Is(err, errNoLeader) || diag.CodeOf(err) == diag.CodeStale {
+		passes = nil // the one others say, and the other stays as it is
+	}
+	if !a.lasts("configuration", passes, time.Now()) {
+		return
+	}
 	if a.news("configuration", err) && !errors.Is(err, errNoLeader) && a.heldBack() == nil {
 		a.log.Error("configuration not applied", keyErr, err, keyFix, diag.Hint(err))
 	}
+}
+
+// lasts reports whether an error has been there for long enough to be told; one of a
+// single node always has. It is true of no error, too.
+func (a *Appliance) lasts(of string, err error, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		delete(a.failing, of)
+		return true
+	}
+	if _, known := a.failing[of]; !known {
+		a.failing[of] = now
+	}
+	return a.cluster == nil || now.Sub(a.failing[of]) >= lastsFor
 }
 
 // news reports whether an error is to be told: not when it is what was told of the
@@ -226,19 +252,34 @@ func (a *Appliance) converged() bool {
 func (a *Appliance) settled() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.report != nil && !a.report.Retry()
+	_, failing := a.failing["configuration"]
+	return a.report != nil && !a.report.Retry() && !failing
 }
 
 // unapplied says what is missing of the topology.
 func (a *Appliance) unapplied() []string {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.report == nil {
+	report := a.report // replaced as a whole, never changed
+	a.mu.Unlock()
+	if report == nil {
 		return []string{"topology: not applied yet"}
 	}
+	return lacking(*report, a.keeps)
+}
+
+// keeps reports whether this node is one of those that keep what an action is about.
+func (a *Appliance) keeps(act bootstrap.Action) bool {
+	key, ok := a.identity.PublicKey(act.Account)
+	return a.cluster == nil || !ok || a.engine.Keeps(key, act.Stream, act.Consumer)
+}
+
+// lacking says what of a report keeps a node from being ready. What only other nodes keep,
+// of which none answers, does not: this one can do all of its own work, and it is no
+// better to have its clients sent to another one. The status of the cluster says it.
+func lacking(r bootstrap.Report, keeps func(bootstrap.Action) bool) []string {
 	var out []string
-	for _, res := range a.report.Results {
-		if res.Lacking() {
+	for _, res := range r.Results {
+		if res.Lacking() && !(res.Action.Silent && !keeps(res.Action)) {
 			out = append(out, fmt.Sprintf("topology: %s %s: %s", res.Action.Kind, res.Action.Path(), reason(res)))
 		}
 	}

@@ -42,12 +42,37 @@ func (a *Appliance) addCopies(ctx context.Context, c *admin.Cluster, observed bo
 		}
 	}
 	a.cluster.mu.Unlock()
+	if c.Leader == "" && len(local) > 0 {
+		// Nobody lists them: what the file declares and no store here has is elsewhere.
+		for account, acc := range a.config().Accounts {
+			for stream := range acc.Streams {
+				if name := account + "/" + stream; alone[name] == "" {
+					alone[name] = "" // nobody said where
+				}
+			}
+		}
+	}
 	c.Streams = placements(all, local, c.Nodes, alone, since)
+	if up := upNodes(c.Nodes); len(up) < c.Quorum && len(c.Streams) > 0 { // without any it has not begun
+		c.Stopped, c.Returns = true, returns(*c, up)
+		return
+	}
 	c.Losses = losses(*c)
 }
 
+// upNodes are the names of those that this node can reach, and its own.
+func upNodes(nodes []admin.Member) map[string]bool {
+	up := map[string]bool{}
+	for _, m := range nodes {
+		if m.Self || m.Connected {
+			up[m.Name] = true
+		}
+	}
+	return up
+}
+
 // placements joins what leaders said of streams with what this node knows of those that
-// it keeps itself, and of those that a node said it keeps alone.
+// it keeps itself, and of those that a node said it keeps alone; "" where nobody said it.
 func placements(observed bootstrap.Observed, local []engine.Copies, nodes []admin.Member, alone map[string]string, since map[string]time.Time) []admin.Placement {
 	known := map[string][]admin.Copy{}
 	leaders := map[string]string{}
@@ -68,12 +93,21 @@ func placements(observed bootstrap.Observed, local []engine.Copies, nodes []admi
 			}
 		}
 	}
-	out := make([]admin.Placement, 0, len(known))
-	for name, copies := range known {
-		if node := alone[name]; node != "" && len(copies) == 0 {
+	for name, node := range alone {
+		copies, listed := known[name]
+		if !listed && readable(observed, name) || len(copies) > 0 {
+			continue // it is gone, or known better
+		}
+		known[name] = nil
+		if node != "" {
 			known[name] = []admin.Copy{{Node: node}}
 		}
+		// A single copy needs nobody to agree with.
+		if i := slices.IndexFunc(nodes, func(m admin.Member) bool { return m.Name == node && m.Connected && !m.Self }); i >= 0 && !listed {
+			known[name], leaders[name] = []admin.Copy{{Node: node, Current: true}}, node
+		}
 	}
+	out := make([]admin.Placement, 0, len(known))
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		p := admin.Placement{Name: name, Leader: leaders[name], Copies: gone(known[name], leaders[name], nodes)}
 		if p.Leader == "" {
@@ -85,6 +119,13 @@ func placements(observed bootstrap.Observed, local []engine.Copies, nodes []admi
 		out = append(out, p)
 	}
 	return out
+}
+
+// readable reports whether the streams of the account of one could be listed.
+func readable(observed bootstrap.Observed, stream string) bool {
+	account, _, _ := strings.Cut(stream, "/")
+	a, ok := observed.Accounts[account]
+	return ok && a.Unavailable == ""
 }
 
 // nodesOf are the copies of a stream that this node keeps one of.
@@ -150,20 +191,58 @@ func leaderlessText(copies []admin.Copy) (what, fix string) {
 		return "no leader answers, and this node does not keep it", "see which nodes are missing, and bring them up; `holdfast cluster status` on another node may know more"
 	case len(gone) > 0:
 		return fmt.Sprintf("no leader: of the nodes that keep it, %s, this one does not hear of %s", strings.Join(all, ", "), strings.Join(gone, ", ")),
-			fmt.Sprintf("bring %s up, or mend the way there; nothing is lost meanwhile", strings.Join(gone, " and "))
+			bringText(gone, majority(len(all))-(len(all)-len(gone)))
 	}
 	return fmt.Sprintf("no leader, although all nodes that keep it are up: %s", strings.Join(all, ", ")),
-		"an election takes some seconds; if there is none after a minute, restart these nodes one after the other (systemctl restart holdfast)"
+		electionFix
+}
+
+const electionFix = "an election takes some seconds; if there is none after a minute, restart these nodes one after the other (systemctl restart holdfast)"
+
+// majority is how many of a number have to be there to agree.
+func majority(of int) int { return of/2 + 1 }
+
+// bringText says how many of the nodes that are gone have to come back.
+func bringText(gone []string, needed int) string {
+	which := strings.Join(gone, " and ")
+	switch {
+	case needed <= 0:
+		return "those that are there are enough: " + electionFix
+	case needed == 1 && len(gone) > 1:
+		which = strings.Join(gone, " or ")
+	case needed < len(gone):
+		which = fmt.Sprintf("%d of %s", needed, strings.Join(gone, ", "))
+	}
+	return fmt.Sprintf("bring %s up, or mend the way there; nothing is lost meanwhile", which)
+}
+
+// returns says what each node that is down would bring back, while too few are up.
+func returns(c admin.Cluster, up map[string]bool) []admin.Return {
+	var out []admin.Return
+	for _, m := range c.Nodes {
+		if m.Self || m.Connected {
+			continue
+		}
+		r := admin.Return{Node: m.Name, Address: m.Address, Enough: len(up)+1 >= c.Quorum}
+		for _, p := range c.Streams {
+			there := 0
+			for _, k := range p.Copies {
+				if up[k.Node] || k.Node == m.Name {
+					there++
+				}
+			}
+			if r.Enough && there < majority(len(p.Copies)) && len(p.Copies) > 0 {
+				r.Waits = append(r.Waits, p.Name)
+			}
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 // losses says what losing each node that is up would do, now.
 func losses(c admin.Cluster) []admin.Loss {
-	up := 0
-	for _, m := range c.Nodes {
-		if m.Self || m.Connected {
-			up++
-		}
-	}
+	up := len(upNodes(c.Nodes))
 	var out []admin.Loss
 	for _, m := range c.Nodes {
 		if m.Name == "" || !m.Self && !m.Connected {
@@ -197,5 +276,5 @@ func without(p admin.Placement, node string) (stops, loses bool) {
 			left++
 		}
 	}
-	return left < len(p.Copies)/2+1, left == 0
+	return left < majority(len(p.Copies)), left == 0
 }

@@ -125,6 +125,71 @@ func TestPlacementsAreThoseOfTheLeader(t *testing.T) {
 	}
 }
 
+// TestNothingVanishesWhenNobodyListsIt has streams that only others keep, while there is no
+// leader who could list them.
+func TestNothingVanishesWhenNobodyListsIt(t *testing.T) {
+	observed := bootstrap.Observed{Accounts: map[string]bootstrap.ObservedAccount{"a": {Unavailable: "no leader"}, "b": {}}}
+	local := []engine.Copies{{Account: "a", Stream: "THREE", Nodes: []engine.Copy{{Node: "n1", Offline: true}, {Node: "n2"}, {Node: "n3", Offline: true}}}}
+	nodes := []admin.Member{{Name: "n1"}, {Name: "n2", Self: true}, {Name: "n3"}, {Name: "n4", Connected: true, Current: true}}
+	alone := map[string]string{"a/ONE": "n1", "a/THERE": "n4", "a/DECLARED": "", "a/THREE": "", "b/REMOVED": "n1"}
+	got := map[string]admin.Placement{}
+	for _, p := range placements(observed, local, nodes, alone, nil) {
+		got[p.Name] = p
+	}
+	for name, want := range map[string]struct{ problem, fix string }{
+		"a/ONE":      {"its only copy is on n1", "bring n1 up"},
+		"a/THERE":    {},
+		"a/DECLARED": {"no leader answers, and this node does not keep it", "bring them up"},
+		"a/THREE":    {"does not hear of n1, n3", "bring n1 or n3 up"},
+	} {
+		p, ok := got[name]
+		if !ok || (p.Problem == "") != (want.problem == "") || !strings.Contains(p.Problem, want.problem) || !strings.Contains(p.Fix, want.fix) {
+			t.Errorf("%s: got %+v, want %+v", name, p, want)
+		}
+	}
+	if p := got["a/THERE"]; p.Leader != "n4" || len(p.Copies) != 1 || !p.Copies[0].Current {
+		t.Errorf("got %+v, want the node that is there", p)
+	}
+	if len(got) != 4 {
+		t.Errorf("got %v, want nothing of what an account that can be read does not have", got)
+	}
+}
+
+func TestWhichNodeBringsBackWhatHasStopped(t *testing.T) {
+	c := admin.Cluster{Quorum: 2, Size: 3,
+		Nodes: []admin.Member{{Name: "n1", Self: true}, {Name: "n2", Address: "b:1"}, {Address: "c:1", Name: "n3"}},
+		Streams: []admin.Placement{
+			{Name: "a/ALL", Copies: on("n1", "n2 offline", "n3 offline")}, {Name: "a/OTHER", Copies: on("n2 offline")}, {Name: "a/OWN", Copies: on("n1")}, {Name: "a/UNKNOWN"},
+		},
+	}
+	want := []admin.Return{{Node: "n2", Address: "b:1", Enough: true}, {Node: "n3", Address: "c:1", Enough: true, Waits: []string{"a/OTHER"}}}
+	if diff := cmp.Diff(want, returns(c, upNodes(c.Nodes))); diff != "" {
+		t.Errorf("returns (-want +got):\n%s", diff)
+	}
+	c.Quorum = 3
+	if got := returns(c, upNodes(c.Nodes)); got[0].Enough || len(got[0].Waits) > 0 {
+		t.Errorf("got %+v, want that one more is not enough", got)
+	}
+}
+
+func TestNoMoreNodesAreAskedForThanAreNeeded(t *testing.T) {
+	for _, c := range []struct {
+		gone   []string
+		needed int
+		want   string
+	}{
+		{[]string{"n1"}, 1, "bring n1 up"},
+		{[]string{"n1", "n3"}, 1, "bring n1 or n3 up"},
+		{[]string{"n1", "n3"}, 2, "bring n1 and n3 up"},
+		{[]string{"n1", "n3", "n4"}, 2, "bring 2 of n1, n3, n4 up"},
+		{[]string{"n1"}, 0, "those that are there are enough: an election"},
+	} {
+		if got := bringText(c.gone, c.needed); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%v, %d needed: got %q, want %q", c.gone, c.needed, got, c.want)
+		}
+	}
+}
+
 // TestACopyIsGoneWhenNobodyHearsOfIt does not wait for the server to call it offline.
 func TestACopyIsGoneWhenNobodyHearsOfIt(t *testing.T) {
 	nodes := []admin.Member{{Name: "n1", Self: true}, {Name: "n2", Connected: true}, {Name: "n3"}}

@@ -34,7 +34,7 @@ func (a *Appliance) Cluster() *metrics.Cluster {
 	for _, p := range c.peers {
 		if name := p.answer.Node; name != "" && !seen[name] {
 			seen[name] = true
-			out.Peers = append(out.Peers, metrics.Peer{Node: name, Ahead: p.ahead, Connected: connected(name)})
+			out.Peers = append(out.Peers, metrics.Peer{Node: name, Ahead: p.ahead, Connected: connected(name), Alone: len(p.answer.Alone), Stopped: p.answer.Stopped != ""})
 		}
 	}
 	c.mu.Unlock()

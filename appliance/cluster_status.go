@@ -31,6 +31,11 @@ func (a *Appliance) describe() join.Answer {
 	if st, err := a.engine.Stats(); err == nil {
 		out.Stored = st.StoreUsed
 	}
+	a.mu.Lock()
+	if out.Stopped = a.roomStatus.stopped; out.Stopped != "" {
+		out.StoppedFor = time.Since(a.roomStatus.since)
+	}
+	a.mu.Unlock()
 	if err := a.engine.Whole(); err != nil {
 		out.Lacks = err.Error()
 	}
@@ -138,6 +143,10 @@ func (v view) member(address string, self bool, said peer) admin.Member {
 	if since, ok := v.lost[m.Name]; ok && !m.Connected && !self {
 		m.NotConnectedSince = &since
 	}
+	if said.err == nil && said.answer.Stopped != "" {
+		since := said.asked.Add(-said.answer.StoppedFor)
+		m.PublishingStopped, m.PublishingStoppedSince = said.answer.Stopped, &since
+	}
 	m.Code, m.Problem, m.Fix = v.problem(m, said)
 	m.Warnings = v.warnings(m.Code, said)
 	m.Current = said.err == nil && !said.asked.IsZero() && m.Connected && said.answer.Lacks == ""
@@ -175,6 +184,8 @@ func (v view) problem(m admin.Member, said peer) (code diag.Code, what, fix stri
 			"open the ports of cluster.listen and the one behind it between these two, in both directions"
 	}
 	switch {
+	case m.PublishingStopped != "":
+		return diag.CodeClusterStopped, stoppedText(m, v.now), stoppedFix
 	case said.answer.Lacks != "":
 		return diag.CodeClusterCopies, "it does not have everything yet: " + said.answer.Lacks, "keep the other nodes up until it has"
 	case said.ahead.Abs()-said.unsure > clockBreaks:
@@ -186,6 +197,7 @@ func (v view) problem(m admin.Member, said peer) (code diag.Code, what, fix stri
 const (
 	sameNameFix = "stop one of the two: a data directory is for one node, and each has a node.name of its own; the one that is to be another starts with an empty data directory"
 	startFix    = "start the node, or mend the way to it; it is tried again every few seconds"
+	stoppedFix  = "make room on its volume, or mend it: `holdfast status` on that node says more; publishing goes on by itself, and nothing has to be restarted"
 	clockFix    = "let all nodes have their time from the same source, such as chrony"
 )
 
@@ -255,6 +267,13 @@ func (v view) warnings(problem diag.Code, said peer) []string {
 		}
 	}
 	return out
+}
+
+// stoppedText says that a node takes nothing from publishers. Streams that others lead do:
+// each node stops those of its own.
+func stoppedText(m admin.Member, now time.Time) string {
+	return fmt.Sprintf("publishing stopped there at %s: %s; what is published to a stream that it leads is refused (error 10002)",
+		clockTime(*m.PublishingStoppedSince, now), m.PublishingStopped)
 }
 
 func clockText(ahead time.Duration) string {

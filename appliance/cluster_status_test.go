@@ -83,6 +83,13 @@ func TestWhatIsSaidOfAMember(t *testing.T) {
 			said: change(func(p *peer) { p.answer.Sees = []string{"n1"} }), view: func(v *view) { v.met = map[string]time.Time{"n4": now} }, current: true,
 		},
 		"copies to come": {said: change(func(p *peer) { p.answer.Lacks = "stream 'S' is not current" }), problem: "does not have everything yet: stream 'S'"},
+		"publishers stopped": {
+			said: change(func(p *peer) {
+				p.asked, p.ahead = now.Add(-time.Second), time.Second // its clock does not count
+				p.answer.Stopped, p.answer.StoppedFor, p.answer.Lacks = "4 MiB are free", time.Minute, "stream 'S' is not current"
+			}),
+			problem: "(1m1s): 4 MiB are free; what is published to a stream that it leads is refused",
+		},
 		"a clock that is an hour ahead": {
 			said: change(func(p *peer) { p.ahead = time.Hour }), problem: "its clock is 1h0m0s ahead of this node's", current: true,
 		},
@@ -116,6 +123,9 @@ func TestWhatIsSaidOfAMember(t *testing.T) {
 		}
 		if (warnings == "") != (c.warning == "") || !strings.Contains(warnings, c.warning) {
 			t.Errorf("%s: got warnings %q, want %q", name, warnings, c.warning)
+		}
+		if (m.PublishingStopped != "") != (c.said.answer.Stopped != "") || (m.PublishingStopped != "") != (m.PublishingStoppedSince != nil) {
+			t.Errorf("%s: got publishing stopped %q since %v", name, m.PublishingStopped, m.PublishingStoppedSince)
 		}
 		if m.Problem != "" && m.Fix == "" && c.said.err == nil {
 			t.Errorf("%s: got no fix for %q", name, m.Problem)

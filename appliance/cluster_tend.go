@@ -94,7 +94,7 @@ func (a *Appliance) tendShared(ctx context.Context) {
 		if errors.Is(err, errNoLeader) {
 			err = nil // which others say
 		}
-		if a.news("shared identity", err) && ctx.Err() == nil {
+		if a.lasts("shared identity", err, time.Now()) && a.news("shared identity", err) && ctx.Err() == nil {
 			a.log.Warn("who may connect is not known from the cluster, the last that was known counts", keyErr, err, keyFix, diag.Hint(err))
 		}
 		select {
@@ -142,6 +142,7 @@ func (a *Appliance) askPeer(ctx context.Context, c *cluster, p, operator string)
 	c.mu.Lock()
 	next := c.peers[p] // who it was stays known while it does not answer
 	c.mu.Unlock()
+	before := next.answer
 	next.err = err
 	if err == nil {
 		took := now.Sub(begun)
@@ -162,6 +163,7 @@ func (a *Appliance) askPeer(ctx context.Context, c *cluster, p, operator string)
 	}
 	if err == nil {
 		a.tellClock(p, next)
+		a.tellStopped(p, before, next.answer)
 	}
 	c.mu.Lock()
 	c.peers[p] = next
@@ -177,5 +179,18 @@ func (a *Appliance) tellClock(p string, said peer) {
 	}
 	if a.news("clock "+p, apart) {
 		a.log.Warn("the clocks of two nodes are apart", keyAddress, p, keyCode, string(diag.CodeClusterClock), keyWhat, apart.Error(), keyFix, clockFix)
+	}
+}
+
+// tellStopped logs that another node takes nothing from publishers any more, and that it
+// does again.
+func (a *Appliance) tellStopped(p string, before, now join.Answer) {
+	switch {
+	case before.Stopped == "" && now.Stopped != "":
+		a.log.Warn("another node takes nothing from publishers", keyAddress, p, keyNode, now.Node, keyCode, string(diag.CodeClusterStopped), keyWhat, now.Stopped, keyFix, stoppedFix)
+		a.tellStatusLine()
+	case before.Stopped != "" && now.Stopped == "":
+		a.log.Info("another node takes messages from publishers again", keyAddress, p, keyNode, now.Node)
+		a.tellStatusLine()
 	}
 }

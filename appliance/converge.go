@@ -251,7 +251,7 @@ func (a *Appliance) compare(ctx context.Context, c change, history bootstrap.His
 func (a *Appliance) compareStreams(ctx context.Context, c change, history bootstrap.History) (bootstrap.Plan, error) {
 	// An account that could not be read is in the plan, as unknown.
 	observed, err := a.js.Observe(ctx, a.accountNames())
-	if err != nil {
+	if a.lasts("reading streams", err, time.Now()) && a.news("reading streams", err) {
 		a.log.Warn("not everything could be read", keyErr, err)
 	}
 	return bootstrap.Diff(c.topology, observed, history.Applied()), ctx.Err()

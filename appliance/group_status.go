@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/metrics"
 )
 
@@ -74,6 +75,10 @@ func (a *Appliance) groupStatus(account, stream string, declared bool) admin.Gro
 		if g.lane.Stream == stream {
 			return admin.GroupCommit{On: g.on, Reason: g.why}
 		}
+	}
+	// A node that follows others applies nothing: what can be said without is said.
+	if mode, why := a.config().GroupCommit(account, stream); mode == config.GroupOff {
+		return admin.GroupCommit{Reason: why}
 	}
 	return admin.GroupCommit{Reason: "not applied yet"}
 }

@@ -120,7 +120,7 @@ func (j *joining) serve() (closeAll func() error, err error) {
 func (j *joining) introduce(r join.Request) join.Answer {
 	a := join.Answer{Node: j.dir.NodeName(), Time: time.Now(), Version: j.opts.Version, NATS: engine.ServerVersion(), Wants: newChange(j.opts.Config, "").digest}
 	switch a.Refused = fits(j.opts.Config.Cluster, a.Node, r); {
-	case a.Refused != "":
+	case a.Refused != "" || r.Look:
 	case r.Node == a.Node:
 		a.Refused = fmt.Sprintf("it is node %q, too; each needs a name and a data directory of its own", r.Node)
 	default:
@@ -291,6 +291,9 @@ func (j *joining) Status(context.Context) (admin.Status, error) {
 		Durability: admin.Durability{Mode: j.opts.Config.Storage.Durability},
 		Listeners:  []admin.Listener{{Name: "admin", Address: socketPath(j.dir), Open: true}},
 		Problems:   admin.Problems(j.opts.Warnings),
+	}
+	if vol, err := j.dir.Volume(); err == nil {
+		s.Storage.VolumeTotal, s.Storage.VolumeFree, s.Storage.FileSystem = int64(vol.Total), int64(vol.Free), vol.FSType
 	}
 	c := j.opts.Config.Cluster
 	s.Cluster = &admin.Cluster{Name: c.Name, Size: len(c.Peers), Quorum: len(c.Peers)/2 + 1}

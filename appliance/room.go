@@ -42,6 +42,7 @@ type room struct {
 type roomStatus struct {
 	minFree int64  // bytes
 	stopped string // why nothing is published, "" while publishing goes on
+	since   time.Time
 	broken  error
 	fullIn  time.Duration
 	reopens int
@@ -93,16 +94,26 @@ func (a *Appliance) lookAtVolume() time.Duration {
 	a.mu.Lock()
 	before := a.roomStatus
 	a.roomStatus.minFree, a.roomStatus.broken, a.roomStatus.fullIn = keep, broken, verdict.FullIn
-	a.roomStatus.stopped = ""
-	if verdict.Braked {
-		a.roomStatus.stopped = verdict.Why
-	}
+	a.roomStatus.stop(verdict, now)
 	after := a.roomStatus
 	a.mu.Unlock()
 	if (before.stopped == "") != (after.stopped == "") || (before.broken == nil) != (after.broken == nil) {
 		a.tellStatusLine()
 	}
 	return verdict.Next
+}
+
+// stop notes why publishing is stopped, and since when.
+func (r *roomStatus) stop(v disk.Verdict, now time.Time) {
+	switch {
+	case !v.Braked:
+		r.stopped, r.since = "", time.Time{}
+	case r.stopped == "":
+		r.since = now
+		fallthrough
+	default:
+		r.stopped = v.Why
+	}
 }
 
 // tendBallast returns what the ballast lacks, in bytes.
@@ -210,6 +221,9 @@ func (a *Appliance) addRoom(s *admin.Storage) {
 	r := a.roomStatus
 	a.mu.Unlock()
 	s.MinFree, s.PublishingStopped, s.FullInSeconds = r.minFree, r.stopped, r.fullIn.Seconds()
+	if r.stopped != "" {
+		s.PublishingStoppedSince = &r.since
+	}
 	if r.broken != nil {
 		s.WriteError = r.broken.Error()
 	}

@@ -73,7 +73,7 @@ func (d *differ) account(want Account, have ObservedAccount) {
 			seen, exists = ObservedStream{Unavailable: have.Unavailable}, true
 		}
 		d.decide(at, object{
-			set: s.Set, fields: s.Fields, exists: exists, have: seen.Config, unavailable: seen.Unavailable,
+			set: s.Set, fields: s.Fields, exists: exists, have: seen.Config, unavailable: seen.Unavailable, silent: seen.Silent,
 			stream: seen.Config, state: seen.State, defaults: s.Defaults,
 			sourcedBy: sourced[name],
 		}, s.spec)
@@ -113,10 +113,10 @@ func (d *differ) consumers(at Action, s Stream, have ObservedStream) {
 			continue
 		}
 		if have.Unavailable != "" {
-			seen, exists = ObservedConsumer{Unavailable: reasonNoStream + have.Unavailable}, true
+			seen, exists = ObservedConsumer{Unavailable: reasonNoStream + have.Unavailable, Silent: have.Silent}, true
 		}
 		d.decide(at, object{
-			set: c.Set, fields: c.Fields, exists: exists, have: seen.Config, unavailable: seen.Unavailable,
+			set: c.Set, fields: c.Fields, exists: exists, have: seen.Config, unavailable: seen.Unavailable, silent: seen.Silent,
 			stream: have.Config, state: have.State, defaults: c.Defaults, consumer: seen.State,
 		}, c.spec)
 	}
@@ -129,6 +129,7 @@ type object struct {
 	exists      bool
 	have        map[string]any
 	unavailable string
+	silent      bool // nobody who keeps it answered
 	// stream and state are the server's of the stream itself, or of the consumer's.
 	stream map[string]any
 	state  StreamState
@@ -150,7 +151,7 @@ func (d *differ) decide(a Action, o object, spec func() map[string]any) {
 			a.Reason = reasonDeleted
 		}
 	case o.unavailable != "":
-		a.Op, a.Reason = Unknown, o.unavailable
+		a.Op, a.Reason, a.Silent = Unknown, o.unavailable, o.silent
 	default:
 		d.change(a, o, same)
 		return

@@ -25,6 +25,8 @@ type ObservedStream struct {
 	Consumers map[string]ObservedConsumer `json:"consumers,omitempty"`
 	// Unavailable says why the stream exists but could not be read.
 	Unavailable string `json:"unavailable,omitempty"`
+	// Silent: nobody who keeps it answered, and what others do is known.
+	Silent bool `json:"-"`
 	// Placement may be known of one that could not be read, too.
 	Placement Placement `json:"-"`
 }
@@ -39,6 +41,7 @@ type ObservedConsumer struct {
 	WorkQueue bool `json:"work_queue,omitempty"`
 	// Unavailable says why the consumer exists but could not be read.
 	Unavailable string    `json:"unavailable,omitempty"`
+	Silent      bool      `json:"-"` // as of a stream
 	Placement   Placement `json:"-"`
 }
 

@@ -96,6 +96,8 @@ type Action struct {
 	// Adopted are the fields in which an object that Holdfast did not make differs from
 	// what Holdfast makes, and that the file does not set: they stay.
 	Adopted []FieldChange `json:"adopted,omitempty"`
+	// Silent is true for an Unknown object of which none of those answered that keep it.
+	Silent bool `json:"silent,omitempty"`
 	// Stamped is true for an Unmanaged object that Holdfast once made.
 	Stamped bool     `json:"stamped,omitempty"`
 	Pos     diag.Pos `json:"pos,omitzero"`

@@ -24,6 +24,11 @@ type Cluster struct {
 	Nodes         []Member    `json:"nodes"`             // in the order of cluster.peers
 	Streams       []Placement `json:"streams,omitempty"` // by name; consumers that have copies of their own are among them
 	Losses        []Loss      `json:"losses,omitempty"`  // what losing one node does now, of every node that is up
+	// Stopped is true while fewer nodes are up than are needed: whatever more than one node
+	// keeps takes and delivers nothing. Returns says then what each node that is down would
+	// bring back.
+	Stopped bool     `json:"stopped,omitempty"`
+	Returns []Return `json:"returns,omitempty"`
 	// Growth is there while a node that had messages before brings them.
 	Growth *Growth `json:"growth,omitempty"`
 }
@@ -61,6 +66,16 @@ type Loss struct {
 	Loses []string `json:"loses,omitempty"`
 }
 
+// Return is what a node that is down brings back with it, as things are.
+type Return struct {
+	Node    string `json:"node,omitempty"` // empty before it was heard of
+	Address string `json:"address"`
+	// Enough is true when enough nodes are up with it to agree.
+	Enough bool `json:"enough"`
+	// Waits are streams and consumers that stand still until others are back as well.
+	Waits []string `json:"waits,omitempty"`
+}
+
 // Member is a node of the cluster.
 type Member struct {
 	Address string `json:"address"`        // as cluster.peers has it
@@ -80,6 +95,10 @@ type Member struct {
 	OtherFile bool `json:"other_file,omitempty"`
 	// NotConnectedSince is set while there is no route to it.
 	NotConnectedSince *time.Time `json:"not_connected_since,omitempty"`
+	// PublishingStopped says why nothing is stored in files by the streams that it leads;
+	// empty while it is.
+	PublishingStopped      string     `json:"publishing_stopped,omitempty"`
+	PublishingStoppedSince *time.Time `json:"publishing_stopped_since,omitempty"`
 	// Certificates are those that it uses: of the routes, and of its clients.
 	Certificates []MemberCertificate `json:"certificates,omitempty"`
 	// Problem says why it is not what it should be, and Fix what to do.

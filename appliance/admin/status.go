@@ -122,7 +122,8 @@ type Storage struct {
 	// MinFree is storage.min_free in bytes: what publishers leave free.
 	MinFree int64 `json:"min_free_bytes"`
 	// PublishingStopped says why nothing is stored in files now; empty while it is.
-	PublishingStopped string `json:"publishing_stopped,omitempty"`
+	PublishingStopped      string     `json:"publishing_stopped,omitempty"`
+	PublishingStoppedSince *time.Time `json:"publishing_stopped_since,omitempty"`
 	// WriteError is what a write to the data directory met last; empty when it worked.
 	WriteError string `json:"write_error,omitempty"`
 	// FullInSeconds is when MinFree is reached, as things went lately; 0 when the volume

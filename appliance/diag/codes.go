@@ -104,9 +104,10 @@ const (
 	CodeClusterStranger     Code = "HF2412"
 	CodeClusterOwn          Code = "HF2413"
 
-	CodeClusterClock  Code = "HF2421"
-	CodeClusterName   Code = "HF2422"
-	CodeClusterCopies Code = "HF2423"
+	CodeClusterClock   Code = "HF2421"
+	CodeClusterName    Code = "HF2422"
+	CodeClusterCopies  Code = "HF2423"
+	CodeClusterStopped Code = "HF2424"
 )
 
 // HF30xx: the commands.

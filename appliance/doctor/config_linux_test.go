@@ -204,6 +204,17 @@ func TestNodeThatWasStartedWithAnotherFile(t *testing.T) {
 	}
 }
 
+func TestOtherNodesInTroubleAreFound(t *testing.T) {
+	p := newPatient(t, minimal)
+	node := Node{PID: 7, Ready: true, Others: []Trouble{{"n2:6222: publishing stopped there at 14:03:22", "make room on its volume"}}}
+	p.ask = func(context.Context) (Node, error) { return node, nil }
+	f := p.isIll("node", Warn, `^another node of the cluster: n2:6222: publishing stopped there at 14:03:22$`)
+	if p.isComment(f); !strings.Contains(f.Fix, "make room") {
+		t.Errorf("got %q, want what to do", f.Fix)
+	}
+	p.heals("node", f, func() { node.Others = nil })
+}
+
 func TestNodeThatNobodyStarted(t *testing.T) {
 	p := newPatient(t, minimal)
 	f := p.isIll("node", Warn, `^no node runs here`)

@@ -58,9 +58,14 @@ type Node struct {
 	MemoryLimit int64         // bytes; of the Go runtime
 	Flush       time.Duration // of the volume, measured at the node's start
 	Problems    int           // warnings that stand
+	// Others is what is wrong with the other nodes of its cluster, as this one sees them.
+	Others []Trouble
 	// NeedRestart is what of the file is in force only after a restart.
 	NeedRestart []string
 }
+
+// Trouble is what is wrong with another node.
+type Trouble struct{ What, Fix string }
 
 // Input is what is known before the checks begin.
 type Input struct {

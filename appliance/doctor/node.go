@@ -42,6 +42,9 @@ func lookAtNode(ctx context.Context, m *machine) report {
 		}
 		r.measured("ready, process %d, up %v, %d clients%s", node.PID, node.Uptime.Round(time.Second), node.Connections, text)
 	}
+	for _, o := range node.Others {
+		r.warn("another node of the cluster: "+o.What, "streams that it leads or keeps are not as open, or as safe, as they should be", comment("%s", o.Fix))
+	}
 	return r
 }
 

@@ -169,3 +169,47 @@ func TestBrakeInAClusterIsThatOfTheLeader(t *testing.T) {
 		has(t, r, e, last)
 	}
 }
+
+// TestANodeKnowsWhatItKeeps has a stream on all nodes with a consumer on one, and a stream
+// on one.
+func TestANodeKnowsWhatItKeeps(t *testing.T) {
+	r := newRealm(t, "shop")
+	engines := cluster(t, r, nil)
+	js, err := jetstream.New(connect(t, r, engines["n1"], "shop"), jetstream.WithDefaultTimeout(requestLimit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	threefold(t, js)
+	eventually(t, func() error {
+		_, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "ONE", Subjects: []string{"one"}, Replicas: 1})
+		return err
+	})
+	for name, copies := range map[string]int{"one": 1, "all": 3} {
+		eventually(t, func() error {
+			_, err := js.CreateOrUpdateConsumer(t.Context(), "S", jetstream.ConsumerConfig{Durable: name, Replicas: copies})
+			return err
+		})
+	}
+	for _, e := range engines {
+		e.settings.Cluster = &ClusterSettings{} // which the helper did not need
+	}
+	for _, c := range []struct {
+		stream, consumer string
+		want             int
+	}{
+		{"S", "", 3}, {"ONE", "", 1}, {"S", "one", 1}, {"S", "all", 3}, {"NONE", "", 0}, {"NONE", "all", 0}, {"ONE", "all", 0}, {"S", "none", 0},
+	} {
+		eventually(t, func() error {
+			got := 0
+			for _, e := range engines {
+				if e.Keeps(r.public(t, "shop"), c.stream, c.consumer) {
+					got++
+				}
+			}
+			if got != c.want {
+				return fmt.Errorf("%s/%s: got %d nodes that keep it, want %d", c.stream, c.consumer, got, c.want)
+			}
+			return nil
+		})
+	}
+}

@@ -34,6 +34,22 @@ type Copy struct {
 // LedHere reports whether this node leads a stream, and so knows how far its copies are.
 func (e *Engine) LedHere(c Copies) bool { return c.Leader == e.settings.NodeName }
 
+// Keeps reports whether this node is one of those that keep a stream, or a consumer of it
+// where one is named; true on a single node.
+func (e *Engine) Keeps(accountKey, stream, consumer string) bool {
+	if !e.Clustered() {
+		return true
+	}
+	if assigned := e.server.JetStreamIsStreamAssigned(accountKey, stream); !assigned || consumer == "" {
+		return assigned
+	}
+	// A consumer may have fewer copies than its stream.
+	account, err := e.server.JszAccount(&server.JSzOptions{Account: accountKey, Streams: true, Consumer: true})
+	return err != nil || slices.ContainsFunc(account.Streams, func(s server.StreamDetail) bool {
+		return s.Name == stream && slices.ContainsFunc(s.Consumer, func(c *server.ConsumerInfo) bool { return c.Name == consumer })
+	})
+}
+
 // mostAccounts is more than there are: the server shows 1024 unless it is asked for more.
 const mostAccounts = 1 << 20
 

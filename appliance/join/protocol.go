@@ -42,6 +42,9 @@ type Request struct {
 	// has no identity yet.
 	Operator string    `json:"operator,omitempty"`
 	Time     time.Time `json:"time"` // of its clock
+	// Look is true for a machine that only wants to know whether it would fit: it is handed
+	// nothing.
+	Look bool `json:"look,omitempty"`
 	// Process tells processes apart: one that is asked by itself is not another.
 	Process string `json:"process,omitempty"`
 }
@@ -77,6 +80,10 @@ type Answer struct {
 	// Lacks says what the node that answers does not have yet of what it should; empty
 	// when it has everything.
 	Lacks string `json:"lacks,omitempty"`
+	// Stopped says why the node that answers takes nothing from publishers, and StoppedFor
+	// for how long it does: clocks may be apart.
+	Stopped    string        `json:"stopped,omitempty"`
+	StoppedFor time.Duration `json:"stopped_for,omitempty"`
 	// Wants identifies what the file of the node that answers asks for: nodes whose files
 	// ask for the same have the same.
 	Wants string `json:"wants,omitempty"`

@@ -29,6 +29,10 @@ type Peer struct {
 	// Ahead is its clock.
 	Ahead     time.Duration
 	Connected bool
+	// Alone counts the streams that no other node keeps, as it said when it answered last.
+	Alone int
+	// Stopped is true while it takes nothing from publishers.
+	Stopped bool
 }
 
 // Copy is how far a copy of a stream is.
@@ -53,10 +57,14 @@ var (
 		"1 while there is a route to the node.", []string{"node"}, nil)
 	peerClock = prometheus.NewDesc("holdfast_cluster_clock_offset_seconds",
 		"How far the clock of the node is ahead of this node's; less than 0 when it is behind.", []string{"node"}, nil)
+	peerStopped = prometheus.NewDesc("holdfast_cluster_member_publishing_stopped",
+		"1 while the node takes nothing from publishers of the streams that it leads, as it said when it answered last.", []string{"node"}, nil)
 	copyBehind = prometheus.NewDesc("holdfast_cluster_replica_lag",
 		"How many changes the copy of the stream on the node lacks; told by the node that leads the stream.", []string{"account", "stream", "node"}, nil)
 	copyCurrent = prometheus.NewDesc("holdfast_cluster_replica_current",
 		"1 when the copy of the stream on the node has everything and the node is there; told by the node that leads the stream.", []string{"account", "stream", "node"}, nil)
+	outOfReach = prometheus.NewDesc("holdfast_cluster_streams_out_of_reach",
+		"Streams whose only copy is on the node, while there is no route to it: they take and deliver nothing.", []string{"node"}, nil)
 	leaderless = prometheus.NewDesc("holdfast_cluster_streams_without_leader",
 		"Streams that this node keeps a copy of and nobody leads: they take and deliver nothing.", nil, nil)
 )
@@ -66,7 +74,7 @@ type cluster struct{ node Node }
 
 func (cluster) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		clusterMembers, clusterConnected, clusterQuorum, clusterLeader, clusterLeads, peerConnected, peerClock, copyBehind, copyCurrent, leaderless,
+		clusterMembers, clusterConnected, clusterQuorum, clusterLeader, clusterLeads, peerConnected, peerClock, copyBehind, copyCurrent, leaderless, outOfReach, peerStopped,
 	} {
 		ch <- d
 	}
@@ -89,6 +97,12 @@ func (c cluster) Collect(ch chan<- prometheus.Metric) {
 	for _, p := range v.Peers {
 		gauge(peerConnected, oneIf(p.Connected), p.Node)
 		gauge(peerClock, p.Ahead.Seconds(), p.Node)
+		gauge(peerStopped, oneIf(p.Stopped), p.Node)
+		away := p.Alone
+		if p.Connected {
+			away = 0
+		}
+		gauge(outOfReach, float64(away), p.Node)
 	}
 	for _, r := range v.Copies {
 		gauge(copyBehind, float64(r.Behind), r.Account, r.Stream, r.Node)

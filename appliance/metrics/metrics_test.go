@@ -100,12 +100,14 @@ func TestMetricsFollowTheNode(t *testing.T) {
 		{node{}, nil, "holdfast_cluster_"},
 		{node{cluster: &Cluster{
 			Members: 3, Connected: 2, Quorum: 2, LeaderKnown: true, Leads: true, Leaderless: 4,
-			Peers:  []Peer{{Node: "n2", Ahead: -1500 * time.Millisecond, Connected: true}, {Node: "n3"}},
+			Peers:  []Peer{{Node: "n2", Ahead: -1500 * time.Millisecond, Connected: true, Alone: 5}, {Node: "n3", Alone: 2, Stopped: true}},
 			Copies: []Copy{{"shop", "ORDERS", "n2", 7, false}, {"shop", "ORDERS", "n1", 0, true}},
 		}}, []string{
 			"holdfast_cluster_members 3\n", "holdfast_cluster_members_connected 2\n", "holdfast_cluster_quorum_members 2\n",
 			"holdfast_cluster_leader_known 1\n", "holdfast_cluster_leads 1\n", "holdfast_cluster_streams_without_leader 4\n",
 			`holdfast_cluster_clock_offset_seconds{node="n2"} -1.5`, `holdfast_cluster_member_connected{node="n3"} 0`,
+			`holdfast_cluster_streams_out_of_reach{node="n2"} 0`, `holdfast_cluster_streams_out_of_reach{node="n3"} 2`,
+			`holdfast_cluster_member_publishing_stopped{node="n2"} 0`, `holdfast_cluster_member_publishing_stopped{node="n3"} 1`,
 			`holdfast_cluster_replica_lag{account="shop",node="n2",stream="ORDERS"} 7`,
 			`holdfast_cluster_replica_current{account="shop",node="n2",stream="ORDERS"} 0`, `holdfast_cluster_replica_current{account="shop",node="n1",stream="ORDERS"} 1`,
 		}, "\x00"},

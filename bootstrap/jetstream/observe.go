@@ -57,7 +57,7 @@ func (c *Client) observeAccount(ctx context.Context, account string) (map[string
 		// A stream can stand in both: with a configuration the meta leader knows,
 		// and no state because nobody who has it is there.
 		for name, why := range p.gone() {
-			streams[name] = bootstrap.ObservedStream{Unavailable: why, Placement: streams[name].Placement}
+			streams[name] = bootstrap.ObservedStream{Unavailable: why, Silent: why == reasonSilent, Placement: streams[name].Placement}
 		}
 		return len(streams)
 	})
@@ -92,7 +92,7 @@ func (c *Client) observeConsumers(ctx context.Context, account, stream string, w
 			}
 		}
 		for name, why := range p.gone() {
-			consumers[name] = bootstrap.ObservedConsumer{Unavailable: why, Placement: consumers[name].Placement}
+			consumers[name] = bootstrap.ObservedConsumer{Unavailable: why, Silent: why == reasonSilent, Placement: consumers[name].Placement}
 		}
 		return len(consumers)
 	})

@@ -102,4 +102,9 @@ func TestObserveMarksWhatAListLeavesOut(t *testing.T) {
 	if diff := cmp.Diff(want, plan.String()); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
+	for _, a := range plan.Actions {
+		if silent := a.Op == bootstrap.Unknown && a.Stream != "NEWER"; a.Silent != silent {
+			t.Errorf("%s: got silent %t, want %t", a.Path(), a.Silent, silent)
+		}
+	}
 }

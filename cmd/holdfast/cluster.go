@@ -83,16 +83,20 @@ func clusterText(c admin.Cluster) string {
 	return text + c.Leader + " leads"
 }
 
-func troubled(c admin.Cluster) bool {
+func troubled(c admin.Cluster) bool { return len(firstTrouble(c)) > 0 }
+
+// firstTrouble is the first of what is wrong with a node or a stream; nothing while all
+// is well.
+func firstTrouble(c admin.Cluster) []string {
 	for _, m := range c.Nodes {
 		if m.Problem != "" {
-			return true
+			return []string{m.Address + ": " + m.Problem}
 		}
 	}
 	for _, p := range c.Streams {
 		if p.Problem != "" {
-			return true
+			return []string{p.Name + ": " + p.Problem}
 		}
 	}
-	return false
+	return nil
 }

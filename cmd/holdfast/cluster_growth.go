@@ -61,7 +61,7 @@ func (w *clusterWait) until(ctx context.Context, ask func(context.Context) (admi
 		case s.Cluster.Growth != nil:
 			missing = growthText(*s.Cluster.Growth)
 		case s.Cluster.Leader == "" || troubled(*s.Cluster) || !s.Ready:
-			missing = clusterText(*s.Cluster) + "; " + strings.Join(s.Missing, "; ")
+			missing = strings.Join(append([]string{clusterText(*s.Cluster)}, append(s.Missing, firstTrouble(*s.Cluster)...)...), "; ")
 		default:
 			return nil
 		}

@@ -34,13 +34,30 @@ func printCluster(w io.Writer, c admin.Cluster, all bool) {
 	printGrowth(w, c.Growth)
 	for _, m := range c.Nodes {
 		printMember(w, m, all)
+		if m.PublishingStopped != "" {
+			fmt.Fprintf(w, "    streams that it leads: %s\n", cmp.Or(namesText(ledBy(c.Streams, m.Name), all), "none"))
+		}
 	}
 	if len(c.Streams) > 0 {
 		printPlacements(w, c, all)
 	}
-	if c.Leader != "" {
+	switch {
+	case c.Stopped:
+		printReturns(w, c, all)
+	case c.Leader != "":
 		printLosses(w, c.Losses, all)
 	}
+}
+
+// ledBy are the streams that a node leads.
+func ledBy(streams []admin.Placement, node string) []string {
+	var out []string
+	for _, p := range streams {
+		if p.Leader == node && strings.Count(p.Name, "/") == 1 { // others are consumers
+			out = append(out, p.Name)
+		}
+	}
+	return out
 }
 
 func printGrowth(w io.Writer, g *admin.Growth) {
@@ -173,6 +190,23 @@ func seenText(c admin.Copy) string {
 		return ""
 	}
 	return ", last heard of " + since(c.Seen) + " ago"
+}
+
+// printReturns says what has stopped already, and which node brings it back.
+func printReturns(w io.Writer, c admin.Cluster, all bool) {
+	up := len(c.Nodes) - len(c.Returns)
+	fmt.Fprintf(w, "\nEverything that more than one node keeps has stopped, for too few nodes are up: %d of %d, and %d are needed. Nothing is lost by that.\n", up, c.Size, c.Quorum)
+	for _, r := range c.Returns {
+		name := cmp.Or(r.Node, r.Address)
+		switch {
+		case !r.Enough:
+			fmt.Fprintf(w, "%s alone is not enough: %d of those that are down have to be back.\n", name, c.Quorum-up)
+		case len(r.Waits) > 0:
+			fmt.Fprintf(w, "With %s back everything goes on but %s.\n", name, namesText(r.Waits, all))
+		default:
+			fmt.Fprintf(w, "With %s back everything goes on.\n", name)
+		}
+	}
 }
 
 // printLosses says what losing one more node would do.

@@ -57,3 +57,48 @@ func TestABigClusterFitsAScreen(t *testing.T) {
 		}
 	}
 }
+
+// TestClusterStatusSaysWhatHasStopped has two of three nodes down, and one whose publishers
+// are stopped.
+func TestClusterStatusSaysWhatHasStopped(t *testing.T) {
+	since := time.Now().Add(-time.Minute)
+	c := admin.Cluster{Name: "c", Leader: "n1", Size: 3, Quorum: 2, Stopped: true,
+		Nodes:   []admin.Member{{Address: "a:1", Name: "n1", Self: true, Current: true}, {Address: "b:1", Name: "n2"}, {Address: "c:1"}},
+		Returns: []admin.Return{{Node: "n2", Address: "b:1", Enough: true, Waits: []string{"shop/ONE"}}, {Address: "c:1", Enough: true}},
+		Losses:  []admin.Loss{{Node: "n1", Everything: true}},
+	}
+	full := admin.Cluster{Name: "c", Leader: "n1", Size: 3, Quorum: 2,
+		Nodes: []admin.Member{
+			{Address: "a:1", Name: "n1", Self: true, Current: true},
+			{Address: "b:1", Name: "n2", Connected: true, Problem: "publishing stopped there", Fix: "make room", PublishingStopped: "why", PublishingStoppedSince: &since},
+		},
+		Streams: []admin.Placement{{Name: "shop/A", Leader: "n2"}, {Name: "shop/A/worker", Leader: "n2"}, {Name: "shop/B", Leader: "n1"}},
+	}
+	for _, v := range []struct {
+		c     admin.Cluster
+		want  []string
+		never string
+	}{
+		{c, []string{
+			"has stopped, for too few nodes are up: 1 of 3, and 2 are needed.", "With n2 back everything goes on but shop/ONE.\n", "With c:1 back everything goes on.\n",
+		}, "Losing"},
+		{full, []string{"b:1: publishing stopped there\n    fix: make room\n    streams that it leads: shop/A\n"}, "shop/B,"},
+	} {
+		var got strings.Builder
+		printCluster(&got, v.c, false)
+		for _, want := range v.want {
+			if !strings.Contains(got.String(), want) {
+				t.Errorf("got %s\nwant %q in it", &got, want)
+			}
+		}
+		if strings.Contains(got.String(), v.never) {
+			t.Errorf("got %s\nwant no %q in it", &got, v.never)
+		}
+	}
+	c.Quorum, c.Returns[0].Enough = 3, false
+	var got strings.Builder
+	printCluster(&got, c, false)
+	if !strings.Contains(got.String(), "n2 alone is not enough: 2 of those that are down have to be back.") {
+		t.Errorf("got %s", &got)
+	}
+}

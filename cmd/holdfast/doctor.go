@@ -108,6 +108,13 @@ func answers(s admin.Status) doctor.Node {
 		Connections: s.Traffic.Connections, StoreUsed: s.Storage.Used, MemoryLimit: s.Node.MemoryLimit,
 		Flush: time.Duration(s.Storage.FlushSeconds * float64(time.Second)), Problems: len(s.Problems), NeedRestart: s.NeedRestart,
 	}
+	if c := s.Cluster; c != nil && s.Phase == admin.PhaseRunning {
+		for _, m := range c.Nodes {
+			if m.Problem != "" && !m.Self {
+				n.Others = append(n.Others, doctor.Trouble{What: m.Address + ": " + m.Problem, Fix: m.Fix})
+			}
+		}
+	}
 	for _, a := range s.Accounts {
 		n.Streams += len(a.Streams)
 		for _, st := range a.Streams {

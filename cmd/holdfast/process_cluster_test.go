@@ -113,6 +113,10 @@ func TestProcessClusterFormsByFileInAnyOrder(t *testing.T) {
 	if s, err := nodes[2].status(); err != nil || s.Phase != admin.PhaseJoining || !strings.Contains(strings.Join(s.Missing, " "), "waiting for") {
 		t.Fatalf("got phase %s, %q and %v, want it to say for whom it waits", s.Phase, s.Missing, err)
 	}
+	if _, out := nodes[2].holdfast("status", "--config", "holdfast.yaml"); !strings.Contains(out, "nothing is opened before the node has joined") ||
+		strings.Contains(out, "()") || strings.Contains(out, "0 B") || strings.Contains(out, "0 connected") {
+		t.Errorf("got %s\nwant that it waits, and no made-up figures", out)
+	}
 	nodes[1].launch()
 	nodes[1].logged("it has no identity itself yet")
 	nodes[0].launch()
@@ -129,13 +133,18 @@ func TestProcessClusterFormsByFileInAnyOrder(t *testing.T) {
 			}
 		}
 	}
-	s, err := nodes[1].status()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, st := range s.Accounts[0].Streams {
-		if st.Replicas != 3 {
-			t.Errorf("stream %s: got %d replicas, want 3", st.Name, st.Replicas)
+	for _, n := range nodes {
+		s, err := n.status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, st := range s.Accounts[0].Streams {
+			if st.Replicas != 3 || !strings.Contains(st.GroupCommit.Reason, "replicas share their fsyncs already") {
+				t.Errorf("stream %s: got %d replicas and group commit off because of %q, want 3 and the replicas", st.Name, st.Replicas, st.GroupCommit.Reason)
+			}
+		}
+		if strings.Contains(n.log.String(), "configuration not applied") {
+			t.Errorf("got %s\nwant nothing of what passes by itself", n.log)
 		}
 	}
 	// What one node stores is there when another has gone.
@@ -236,7 +245,7 @@ func TestProcessUsersAreThoseOfTheWholeCluster(t *testing.T) {
 	if creds(nodes[1]) != old || creds(nodes[2]) != old {
 		t.Fatal("got other credentials on other nodes, want the same")
 	}
-	if code, out := nodes[2].holdfast("creds", "rotate", "--config", "holdfast.yaml", "shop/admin"); code != exitOK {
+	if code, out := nodes[2].holdfast("creds", "rotate", "--yes", "--config", "holdfast.yaml", "shop/admin"); code != exitOK {
 		t.Fatalf("got exit code %d and %q", code, out)
 	}
 	for _, n := range nodes {

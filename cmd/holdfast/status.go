@@ -79,7 +79,7 @@ func printStatus(w io.Writer, s admin.Status) {
 	if c := s.Cluster; c != nil {
 		row("Cluster", "%s, %s; see `holdfast cluster status`", c.Name, clusterText(*c))
 	}
-	row("Data", "%s (%s)", s.Node.DataDir, s.Storage.FileSystem)
+	row("Data", "%s%s", s.Node.DataDir, fileSystemText(s.Storage))
 	for _, l := range s.Listeners {
 		closed := ""
 		if !l.Open {
@@ -88,6 +88,13 @@ func printStatus(w io.Writer, s admin.Status) {
 		row("Listens", "%s on %s%s", l.Name, l.Address, closed)
 	}
 	row("Durability", "%s%s", durabilityText(s.Durability), flushText(s.Storage.FlushSeconds))
+	if s.Phase == admin.PhaseJoining && s.Storage.Limit == 0 {
+		// There is no store yet, and no client: figures of them would be made up.
+		row("Storage", "%snothing is opened before the node has joined its cluster", freeText(s.Storage))
+		t.Flush()
+		printStanding(w, s.Problems)
+		return
+	}
 	if e := s.Storage.Encryption; e != nil {
 		done := ""
 		if e.PreviousKey {
@@ -202,6 +209,21 @@ func printStanding(w io.Writer, problems []admin.Problem) {
 		}
 		fmt.Fprintf(w, "%s: %s%s [%s]\n  fix: %s\n", p.Severity, at, p.What, p.Code, p.Fix)
 	}
+}
+
+func fileSystemText(s admin.Storage) string {
+	if s.FileSystem == "" {
+		return ""
+	}
+	return " (" + s.FileSystem + ")"
+}
+
+// freeText is what is free on a volume that could be looked at.
+func freeText(s admin.Storage) string {
+	if s.VolumeTotal == 0 {
+		return ""
+	}
+	return sizeText(s.VolumeFree) + " free on the volume; "
 }
 
 func notInFile(in bool) string {

@@ -17,9 +17,9 @@ func storageLines(s admin.Storage) []string {
 		sizeText(s.Used), sizeText(s.Reserved), sizeText(s.Promised), sizeText(s.Limit), sizeText(s.VolumeFree))}
 	switch {
 	case s.WriteError != "":
-		lines = append(lines, "PUBLISHING STOPPED, the data directory can't be written: "+s.WriteError)
+		lines = append(lines, "PUBLISHING STOPPED"+stoppedSince(s)+", the data directory can't be written: "+s.WriteError)
 	case s.PublishingStopped != "":
-		lines = append(lines, fmt.Sprintf("PUBLISHING STOPPED: %s; it goes on by itself when there is room", s.PublishingStopped))
+		lines = append(lines, fmt.Sprintf("PUBLISHING STOPPED%s: %s; it goes on by itself when there is room", stoppedSince(s), s.PublishingStopped))
 	case s.FullInSeconds > 0 && s.FullInSeconds < (30*24*time.Hour).Seconds():
 		lines = append(lines, fmt.Sprintf("at the present rate publishing stops in %s, when %s are left", since(s.FullInSeconds), sizeText(s.MinFree)))
 	}
@@ -30,6 +30,13 @@ func storageLines(s admin.Storage) []string {
 		lines = append(lines, fmt.Sprintf("%s failed writes since the start", humanize.Comma(int64(s.WriteErrors))))
 	}
 	return lines
+}
+
+func stoppedSince(s admin.Storage) string {
+	if s.PublishingStoppedSince == nil {
+		return ""
+	}
+	return " since " + sinceWhen(*s.PublishingStoppedSince)
 }
 
 func recoveryText(r admin.Recovery) string {

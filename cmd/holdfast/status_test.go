@@ -86,7 +86,16 @@ func TestStatusText(t *testing.T) {
 	checking.Recovery = &admin.Recovery{StreamsTotal: 40, BytesTotal: 9 << 30, BytesChecked: 1 << 30, BytesToCheck: 8 << 30}
 	stopped := madeUp()
 	stopped.Storage.PublishingStopped, stopped.Storage.WriteError, stopped.Storage.WriteErrors = "why", "write to /var/lib/holdfast: read-only file system", 1234
-	for name, s := range map[string]admin.Status{"ready": madeUp(), "recovering": notReady, "checking": checking, "stopped": stopped, "troubled": troubled, "grouped": mixed} {
+	joining := admin.Status{
+		Phase: admin.PhaseJoining, Missing: []string{"cluster: waiting for n2:6222: connection refused"},
+		Node:       admin.NodeStatus{Name: "n1", Version: "0.1.0", NATSVersion: "2.15.3", PID: 812, UptimeSeconds: 12, DataDir: "/var/lib/holdfast", ConfigFiles: []string{"/etc/holdfast/holdfast.yaml"}, ConfigDigest: "0123456789ab"},
+		Durability: admin.Durability{Mode: "strict"}, Listeners: []admin.Listener{{Name: "admin", Address: "/run/holdfast/admin.sock", Open: true}},
+		Cluster: &admin.Cluster{Name: "plant-7", Size: 3, Quorum: 2, Nodes: []admin.Member{{Address: "n1:6222", Self: true}, {Address: "n2:6222"}, {Address: "n3:6222"}}},
+		Storage: admin.Storage{VolumeTotal: 10 << 30, VolumeFree: 9 << 30, FileSystem: "ext4"},
+	}
+	unseen := joining
+	unseen.Storage = admin.Storage{}
+	for name, s := range map[string]admin.Status{"ready": madeUp(), "recovering": notReady, "checking": checking, "stopped": stopped, "troubled": troubled, "grouped": mixed, "joining": joining, "joining-unseen": unseen} {
 		var got bytes.Buffer
 		printStatus(&got, s)
 		file := filepath.Join("testdata", "status", name+".txt")

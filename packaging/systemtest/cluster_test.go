@@ -159,12 +159,8 @@ func wantNeverDown(t *testing.T, nodes []*container) {
 }
 
 // passes reports whether a line is about something that is so for a moment while three
-// nodes come together: another one is not up yet, or has just begun to make what this one
-// asks for; it asks again, and is not ready before that.
-func passes(line string) bool {
-	return strings.Contains(line, "Error trying to connect to route") ||
-		strings.Contains(line, "configuration not applied") && strings.Contains(line, "context deadline exceeded")
-}
+// nodes come together: another one is not up yet.
+func passes(line string) bool { return strings.Contains(line, "Error trying to connect to route") }
 
 // take acknowledges the first n messages.
 func take(t *testing.T, js jetstream.JetStream, n int) {
