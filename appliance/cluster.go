@@ -148,7 +148,7 @@ func (a *Appliance) introduce(r join.Request) join.Answer {
 		out.Refused = "it has the identity of another cluster"
 		return out
 	}
-	if out.Refused = fits(a.others().config, out.Node, r); out.Refused != "" {
+	if out.Refused = fits(a.others().config, out.Node, r); out.Refused != "" || r.Look {
 		return out
 	}
 	if r.Process == out.Process {

@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -49,7 +50,8 @@ type TokenJoin struct {
 // Admission is what a token brought, before anything was changed.
 type Admission struct {
 	Cluster string
-	// Already is true on a machine that has the block and the secret: nobody was asked.
+	// Already is true on a machine that has the block and the secret of that cluster: the
+	// token was not used.
 	Already bool
 	// From is the node that answered.
 	From  string
@@ -91,18 +93,28 @@ func (t TokenJoin) Ask(ctx context.Context) (*Admission, error) {
 		return nil, diag.Fail(diag.CodeClusterOwn, fmt.Errorf("the configuration of this machine is not valid: %w", err), "`holdfast check "+t.File+"` shows all of it; correct it first")
 	}
 	if cfg.Cluster != nil && l.Err() == nil {
+		if err := t.sameCluster(ctx, token, cfg); err != nil {
+			return nil, err
+		}
 		return &Admission{Cluster: cfg.Cluster.Name, Already: true, key: t.keyFile()}, nil
 	}
 	name, err := untouched(cfg)
 	if err != nil {
 		return nil, err
 	}
-	key, err := t.machineKey()
+	key, err := t.machineKey(token)
 	if err != nil {
 		return nil, err
 	}
 	grant, err := t.redeem(ctx, token, key, name)
-	if err != nil {
+	switch {
+	case diag.CodeOf(err) == diag.CodeClusterTokenRefused:
+		// For good: nobody asks with it again.
+		if kept := t.forgetKey(token); kept != nil {
+			return nil, errors.Join(err, kept)
+		}
+		return nil, err
+	case err != nil:
 		return nil, err
 	}
 	return t.admit(ctx, grant, cfg, texts)
@@ -116,10 +128,7 @@ func (a *Admission) Write() error {
 			return err
 		}
 	}
-	if err := os.Remove(a.key); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the key of the token: %w", err)
-	}
-	return nil
+	return removeKey(a.key)
 }
 
 func (f FileChange) write(like string) error {
@@ -166,43 +175,78 @@ func untouched(cfg *config.Config) (name string, err error) {
 	return stamp.NodeName, nil
 }
 
-// machineKey is what the token gets bound to. It is kept until everything is written.
-func (t TokenJoin) machineKey() (ed25519.PrivateKey, error) {
+// machineKey is what the token gets bound to. It is kept until everything is written, with
+// the token that it was made for, of which only the public half is written.
+func (t TokenJoin) machineKey(token join.Token) (ed25519.PrivateKey, error) {
 	path := t.keyFile()
 	data, err := os.ReadFile(path)
 	if err == nil {
-		seed, err := hex.DecodeString(strings.TrimSpace(string(data)))
+		text, _, _ := strings.Cut(string(data), "\n")
+		seed, err := hex.DecodeString(strings.TrimSpace(text))
 		if err == nil && len(seed) == ed25519.SeedSize {
 			return ed25519.NewKeyFromSeed(seed), nil
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, diag.Fail(diag.CodeAccess, fmt.Errorf("read the key of a token: %w", err), "run it as the user who ran it before")
 	}
+	public, err := token.Public()
+	if err != nil {
+		return nil, err
+	}
 	seed := make([]byte, ed25519.SeedSize)
 	_, _ = rand.Read(seed) // never fails
-	if err := datadir.WriteFile(path, []byte(hex.EncodeToString(seed)+"\n"), 0o600); err != nil {
+	if err := datadir.WriteFile(path, []byte(hex.EncodeToString(seed)+"\n"+hex.EncodeToString(public)+"\n"), 0o600); err != nil {
 		return nil, err
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// forgetKey removes the key of a token that was refused for good. One that another token
+// may be bound to stays, for that one works from here alone.
+func (t TokenJoin) forgetKey(token join.Token) error {
+	public, err := token.Public()
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(t.keyFile())
+	if err != nil {
+		return fmt.Errorf("remove the key of the token: %w", err)
+	}
+	if _, of, _ := strings.Cut(strings.TrimSpace(string(data)), "\n"); of != "" && of != hex.EncodeToString(public) {
+		return nil
+	}
+	return removeKey(t.keyFile())
+}
+
+func removeKey(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the key of the token: %w", err)
+	}
+	return nil
 }
 
 func (t TokenJoin) keyFile() string { return filepath.Join(filepath.Dir(t.File), joinKeyName) }
 
 // redeem tries for a while.
 func (t TokenJoin) redeem(ctx context.Context, token join.Token, key ed25519.PrivateKey, name string) (join.Grant, error) {
-	limit := t.limit
-	if limit == 0 {
-		limit = redeemLimit
-	}
-	until := time.Now().Add(limit)
+	var g join.Grant
+	return g, t.patiently(ctx, func() (err error) {
+		g, err = join.Redeem(ctx, token, key, name, t.Version)
+		return err
+	})
+}
+
+// patiently asks a node that does not answer again, for a while.
+func (t TokenJoin) patiently(ctx context.Context, ask func() error) error {
+	until := time.Now().Add(cmp.Or(t.limit, redeemLimit))
 	for {
-		g, err := join.Redeem(ctx, token, key, name, t.Version)
+		err := ask()
 		if err == nil || diag.CodeOf(err) != diag.CodeClusterPeer || time.Now().After(until) {
-			return g, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return g, err
+			return err
 		case <-time.After(redeemEvery):
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/certs"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -204,6 +205,123 @@ func TestJoinByTokenLeavesWhatIsSomebodysAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestATokenOfAnotherClusterIsRefusedByAMachineOfOne has the block and the secret of a
+// cluster on the machine, in its file or in its data directory.
+func TestATokenOfAnotherClusterIsRefusedByAMachineOfOne(t *testing.T) {
+	node, second := waitingNode(t)
+	s, err := node.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers := []string{s.Cluster.Nodes[0].Address, second, s.Cluster.Nodes[2].Address}
+	ca := func(t *testing.T, home string) {
+		stamped(t, home)
+		routes := datadir.RoutesPath(filepath.Join(home, "data"))
+		if err := os.Mkdir(routes, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := certs.MakeAuthority(certs.Options{Dir: routes, Write: datadir.WriteFile, Now: time.Now, NodeName: "other"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		cluster string
+		peers   []string
+		secret  string
+		prepare func(t *testing.T, home string)
+		want    string // "" for the same cluster
+	}{
+		"the same":       {"plant", peers, testSecret, nil, ""},
+		"another name":   {"other", peers, testSecret, nil, `cluster.name is "other" on node`},
+		"another secret": {"plant", peers, strings.Repeat("z", 40), nil, "has another secret"},
+		"other peers":    {"plant", []string{"127.0.0.1:7", second, "127.0.0.1:5"}, testSecret, nil, "cluster.peers is [127.0.0.1:7, "},
+		"no such peer":   {"plant", []string{peers[0], "127.0.0.1:7", "127.0.0.1:5"}, testSecret, nil, "it is for " + second},
+		"another CA":     {"plant", peers, testSecret, ca, "the CA of its routes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := freshMachine(t, "")
+			home := filepath.Dir(m.File)
+			secret := filepath.Join(home, clusterSecretName)
+			put(t, secret, c.secret)
+			text := string((&config.Cluster{Name: c.cluster, Listen: config.Address(c.peers[1]), Peers: c.peers, Advertise: c.peers[1]}).Block(secret))
+			put(t, m.File, text)
+			if c.prepare != nil {
+				c.prepare(t, home)
+			}
+			m.Token = invite(t, node, second)
+			for range 2 { // it is not used by being looked at
+				a, err := m.Ask(t.Context())
+				switch {
+				case c.want == "" && (err != nil || !a.Already):
+					t.Errorf("got %+v and %v, want that it is one of that cluster already", a, err)
+				case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || diag.CodeOf(err) != diag.CodeClusterOwn || diag.Hint(err) == ""):
+					t.Errorf("got %+v and %v, want it refused with %q and a hint", a, err, c.want)
+				}
+			}
+			if got, err := os.ReadFile(m.File); err != nil || string(got) != text {
+				t.Errorf("got %v and %q, want the file as it was", err, got)
+			}
+			if _, err := os.Lstat(m.keyFile()); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("got %v, want no key of a token", err)
+			}
+			fresh := freshMachine(t, "")
+			fresh.Token = m.Token
+			if _, err := fresh.Ask(t.Context()); err != nil {
+				t.Errorf("got %v, want the token good for another machine", err)
+			}
+		})
+	}
+}
+
+// TestTheKeyOfATokenGoesWithTheTokenAlone refuses one for good, and one that may work yet.
+func TestTheKeyOfATokenGoesWithTheTokenAlone(t *testing.T) {
+	node, second := waitingNode(t)
+	used, good := invite(t, node, second), invite(t, node, second)
+	first := freshMachine(t, "")
+	first.Token = used
+	if _, err := first.Ask(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	has := func(m TokenJoin, want bool) {
+		t.Helper()
+		if _, err := os.Lstat(m.keyFile()); errors.Is(err, fs.ErrNotExist) == want {
+			t.Errorf("got %v for the key of the token, want it there: %t", err, want)
+		}
+	}
+	has(first, true)
+	m := freshMachine(t, "")
+	m.Token = used
+	if _, err := m.Ask(t.Context()); diag.CodeOf(err) != diag.CodeClusterTokenRefused {
+		t.Fatalf("got %v, want that the token was used", err)
+	}
+	has(m, false)
+	// The other one is bound to this machine by its key: that stays.
+	m.Token = good
+	if _, err := m.Ask(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.Token = used
+	if _, err := m.Ask(t.Context()); diag.CodeOf(err) != diag.CodeClusterTokenRefused {
+		t.Fatalf("got %v, want that the token was used", err)
+	}
+	has(m, true)
+	m.Token = good
+	if _, err := m.Ask(t.Context()); err != nil {
+		t.Errorf("got %v, want the token to work on", err)
+	}
+	// Nobody answers: that may be gone the next time.
+	away := freshMachine(t, "")
+	nobody, err := join.NewToken([]string{"127.0.0.1:1"}, [32]byte{}, time.Now().Add(time.Hour), second).Reveal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	away.Token = nobody
+	if _, err := away.Ask(t.Context()); diag.CodeOf(err) != diag.CodeClusterPeer {
+		t.Fatalf("got %v, want that nobody answers", err)
+	}
+	has(away, true)
 }
 
 // TestJoinByTokenWritesWhatTheServiceCanRead runs as root, which writes for the group that

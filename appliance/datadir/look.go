@@ -48,6 +48,9 @@ func StoredAccounts(path string) ([]string, error) { return storedAccounts(path)
 // IdentityPath returns where the node that uses dir keeps its identity.
 func IdentityPath(dir string) string { return filepath.Join(dir, identityName) }
 
+// RoutesPath returns where the node that uses dir keeps the certificates of its routes.
+func RoutesPath(dir string) string { return (&Dir{path: dir}).RoutesDir() }
+
 // LockPath returns the file that a node locks to keep others out of dir.
 func LockPath(dir string) string { return filepath.Join(dir, lockName) }
 

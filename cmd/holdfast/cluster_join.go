@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +40,12 @@ func newClusterJoinCmd(std stdio, g *globals) *cobra.Command {
 			"anywhere it can be run again with the same token.",
 		Example: "  sudo holdfast cluster join\n" +
 			"  sudo holdfast cluster join --yes --token-file /root/token",
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // whatever it is, it may be part of a token
+				return errTokenShown
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			file := g.joinFile()
 			if file == "" {
@@ -57,6 +64,21 @@ func newClusterJoinCmd(std stdio, g *globals) *cobra.Command {
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "read the token from `FILE`, and not from stdin")
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
+}
+
+// errTokenShown is for a token that stands where others see it. It does not repeat it.
+var errTokenShown = diag.Fail(diag.CodeUsage, errors.New("a token is not given as an argument: the list of processes shows it, and the history of the shell may keep it"),
+	"if it was a token, make a new one with `holdfast cluster invite`, and paste it, pipe it in, or name a file with --token-file; the old one works until it is used or expires, or `invites.json` is removed from the data directory of the node that made it")
+
+// tokenText finds tokens, of any version, also damaged ones.
+var tokenText = regexp.MustCompile(`hfjoin\d*-[\w-]+`)
+
+// withoutToken replaces an error that would repeat a token that stood among the arguments.
+func withoutToken(args []string, err error, entered bool) error {
+	if err == nil || !slices.ContainsFunc(args, tokenText.MatchString) || entered && !tokenText.MatchString(err.Error()) {
+		return err
+	}
+	return errTokenShown
 }
 
 // joinFile is the configuration of the node that is to join: a machine with the package

@@ -231,6 +231,9 @@ func TestProcessTokensAreRefused(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(fresh.home, "cluster.secret")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v, want no secret", err)
 		}
+		if _, err := os.Stat(filepath.Join(fresh.home, "cluster-join.key")); code == "HF2411" && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("got %v, want no key of a token that was refused for good", err)
+		}
 	}
 	for time.Now().Before(short.Expires) {
 		<-time.After(time.Until(short.Expires))

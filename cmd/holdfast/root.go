@@ -72,6 +72,7 @@ func run(args []string, std stdio) int {
 	root := newRoot(std, &g, &entered)
 	root.SetArgs(args)
 	verb, err := root.ExecuteC()
+	err = withoutToken(args, err, entered)
 	var code exitError
 	switch {
 	case err == nil && out.err != nil && !errors.Is(out.err, syscall.EPIPE):
@@ -82,7 +83,7 @@ func run(args []string, std stdio) int {
 		return exitOK
 	case errors.As(err, &code):
 		return int(code)
-	case !entered: // cobra refused the words before a verb ran
+	case !entered && diag.CodeOf(err) == "": // cobra refused the words before a verb ran
 		fmt.Fprintf(std.err, "holdfast: %v\nhint: see `%s --help`\n", firstLine(err), verb.CommandPath())
 		return exitUsage
 	}
