@@ -226,7 +226,9 @@ func (a *Appliance) wait(drain context.Context, w wakes, ready bool) error {
 					a.tellNotApplied(err)
 				}
 			}
+			most := longest
 			if len(a.Missing()) == 0 {
+				most = retryLast // nobody waits for what is left
 				if !ready {
 					a.tellReady()
 				}
@@ -234,7 +236,7 @@ func (a *Appliance) wait(drain context.Context, w wakes, ready bool) error {
 					continue
 				}
 			}
-			pause = min(pause*2, longest)
+			pause = min(pause*2, most)
 			retry.Reset(pause)
 		}
 	}
