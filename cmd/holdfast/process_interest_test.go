@@ -172,8 +172,8 @@ func (n *node) copyOf(stream string) (copyState, error) {
 			} `json:"stream_detail"`
 		} `json:"account_details"`
 	}
-	if err := json.Unmarshal([]byte(body), &jsz); err != nil || status != 200 {
-		return copyState{}, fmt.Errorf("got status %d and %v", status, err)
+	if err := json.Unmarshal([]byte(body), &jsz); err != nil {
+		return copyState{}, fmt.Errorf("got status %d: %w", status, err)
 	}
 	for _, a := range jsz.Accounts {
 		for _, s := range a.Streams {
