@@ -45,6 +45,9 @@ type widened struct {
 
 // widens reports whether a change gives a stream copies in a way that takes care.
 func widens(have, set map[string]any) bool {
+	if to, ok := set["retention"]; ok && to != "interest" {
+		return false // it keeps everything from then on
+	}
 	return have["retention"] == "interest" && copies(set) > copies(have)
 }
 
