@@ -233,7 +233,7 @@ func (a *Appliance) executeStreams(ctx context.Context, c change, plan bootstrap
 
 // moved reports whether a comparison after a report can find something new.
 func moved(ctx context.Context, r bootstrap.Report) bool {
-	return ctx.Err() == nil && len(r.Made(bootstrap.Recreate)) > 0
+	return ctx.Err() == nil && r.Moved()
 }
 
 // compare says what there is to do for a configuration.

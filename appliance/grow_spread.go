@@ -126,12 +126,6 @@ func (a *Appliance) tendSpread(ctx context.Context, led chan<- struct{}) {
 		s.say(func(g *admin.Growth) { g.Problem, g.Fix = "", "" })
 		a.step(fmt.Sprint("spread: ", i))
 	}
-	for _, st := range s.streams {
-		if keepsOne(st) {
-			a.log.Warn("a stream with retention interest and several consumers keeps one copy: giving it more while it is used would lose messages", keyStream, st.Account+"/"+st.Stream,
-				keyFix, "stop its clients, and set num_replicas to 3 with `holdfast nats stream edit`")
-		}
-	}
 	if err := a.forgetGrowth(); err != nil {
 		a.log.Warn("what was kept while the cluster took the messages in is not removed", keyErr, err, keyWhere, a.dir.KeptDir())
 	}
@@ -287,20 +281,9 @@ func (a *Appliance) leastStored() int64 {
 // errCopying is no fault.
 var errCopying = errors.New("copying messages to the other nodes")
 
-// keepsOne is true of a stream that can't be given copies without losing messages while it
-// is in use: with retention interest the server removes what one of several consumers has
-// acknowledged, and does not ask those that it is just giving their copies (nats-server
-// 2.15.3; 773 of 3,112 messages in TestProcessSingleNodeGrowsIntoACluster).
-func keepsOne(s engine.Inventory) bool {
-	return s.Config["retention"] == "interest" && len(s.Consumers) > 1
-}
-
 // copiesOf is how many copies a stream is to have: one on each node, unless the file says
 // something else. On a single node it had no choice.
 func (a *Appliance) copiesOf(s engine.Inventory) int {
-	if keepsOne(s) {
-		return 1
-	}
 	if n := a.config().Accounts[s.Account].Streams[s.Stream].NumReplicas; n != nil && *n > 0 {
 		return int(*n)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Metadata of a recreation that is under way. Each holds what it takes to go on
+// Metadata of a recreation, or the like, that is under way. Each holds what it takes to go on
 // after a stop, so that nothing but the server has to be asked.
 const (
 	// MetaCopyOf marks a copy and names the stream it belongs to.
@@ -21,6 +21,9 @@ const (
 	MetaRestored = "holdfast.restored"
 	// MetaConsumer is followed by the name of a consumer that is made anew.
 	MetaConsumer = "holdfast.consumer."
+	// MetaWidened marks a stream with retention interest that gets more copies, and keeps
+	// everything until they are there.
+	MetaWidened = "holdfast.widened"
 
 	copyPrefix = "HOLDFAST_COPY_"
 	// maxName is what the server takes as a name.
@@ -56,4 +59,11 @@ func Interrupted(config map[string]any) (stream bool, consumers []string) {
 		}
 	}
 	return metadata[MetaParked] != nil || metadata[MetaRestored] != nil, consumers
+}
+
+// Widening reports that a stream with retention interest was to get more copies, and that
+// was not brought to its end.
+func Widening(config map[string]any) bool {
+	metadata, _ := config["metadata"].(map[string]any)
+	return metadata[MetaWidened] != nil
 }

@@ -17,8 +17,10 @@ const (
 	reasonForeign  = "was not made by Holdfast"
 	reasonNoStream = "its stream could not be read: "
 	reasonResumed  = "was begun and cut short; its messages are in a copy"
+	reasonWidened  = "was begun and cut short; the stream keeps what is acknowledged until all of its copies are there"
 	reasonDeleted  = "was deleted since the file was applied"
 	reasonHeld     = "the server refuses it while stream %s has one of the subjects"
+	noteWidens     = "until the copies are there the stream keeps what is acknowledged, and refuses publishers when it is full"
 )
 
 // Diff says what to do so that the server has what the file declares. applied
@@ -61,6 +63,11 @@ func (d *differ) account(want Account, have ObservedAccount) {
 			// Whatever the file says by now, what was begun is brought to its end
 			// first: until then nobody knows what the stream will be.
 			d.resume(at, copied[name] || cutShort, consumers)
+			continue
+		}
+		if Widening(seen.Config) {
+			at.Op, at.Reason = Update, reasonWidened
+			d.actions = append(d.actions, at)
 			continue
 		}
 		if !isDeclared {
@@ -186,8 +193,11 @@ func (d *differ) change(a Action, o object, drift bool) {
 		if b.Op == Drop || b.Op == Recreate {
 			b.Loss = loss(b, o)
 		}
-		if b.Op == Recreate {
+		switch {
+		case b.Op == Recreate:
 			b.Note = o.note(b.Kind)
+		case b.Op == Update && o.widens(b):
+			b.Note = noteWidens
 		}
 		d.actions = append(d.actions, b)
 	}
@@ -224,6 +234,13 @@ func settings(set map[string]any, changes []FieldChange) map[string]any {
 		out[c.key()] = set[c.key()]
 	}
 	return out
+}
+
+// widens reports whether an update gives a stream with retention interest more copies.
+func (o object) widens(a Action) bool {
+	return a.Kind == KindStream && text(o.have["retention"]) == "interest" && slices.ContainsFunc(a.Changes, func(c FieldChange) bool {
+		return c.Field == "num_replicas" && lowered(c.Want, c.Have)
+	})
 }
 
 // note says what being made anew means for whoever uses the object.

@@ -143,6 +143,12 @@ func (r Report) Made(op Op) []Result {
 	return out
 }
 
+// Moved is true when what was begun earlier was brought to its end: a comparison may find
+// something new then, for until then nothing else was compared.
+func (r Report) Moved() bool {
+	return len(r.Made(Recreate)) > 0 || slices.ContainsFunc(r.Made(Update), func(res Result) bool { return res.Action.Reason == reasonWidened })
+}
+
 // Count returns the number of actions that ended so and changed something.
 func (r Report) Count(o Outcome) int {
 	n := 0

@@ -137,6 +137,14 @@ func (c *Client) update(ctx context.Context, t object, set map[string]any, order
 	if err != nil {
 		return fail(err)
 	}
+	if t.consumer == "" && (bootstrap.Widening(have) || widens(have, set)) {
+		if err := c.widen(ctx, t, have, copies(set), widenLimit, order); err != nil {
+			return fail(err)
+		}
+		if have, err = c.config(ctx, t); err != nil || len(set) == 0 {
+			return err
+		}
+	}
 	want := bootstrap.Merged(have, set)
 	if t.consumer != "" {
 		// The update of a consumer ignores it; a request of its own changes it.

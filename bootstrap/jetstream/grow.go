@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/bootstrap"
 )
 
 // longEnough is how long a consumer that nobody uses has to live while a cluster takes in
@@ -153,7 +155,8 @@ func (c *Client) Serves(ctx context.Context, s Assigned) error {
 }
 
 // Place gives a stream, as it is now, its placement and a number of copies; 0 leaves the
-// number alone. It does nothing where nothing changes.
+// number alone. It does nothing where nothing changes, and may have to be called until
+// Copied says that the copies are there.
 func (c *Client) Place(ctx context.Context, s Assigned, copies int) error {
 	o := s.object()
 	config, err := c.config(ctx, o)
@@ -168,6 +171,12 @@ func (c *Client) Place(ctx context.Context, s Assigned, copies int) error {
 	}
 	if copies > 0 {
 		want["num_replicas"] = json.Number(fmt.Sprint(copies))
+	}
+	if copies > 0 && (bootstrap.Widening(config) || widens(config, want)) {
+		if err := c.widen(ctx, o, config, int64(copies), 0, Order{}); err != nil && !errors.Is(err, errWidening) {
+			return fmt.Errorf("place %s: %w", o, err)
+		}
+		return nil
 	}
 	if reflect.DeepEqual(config, want) {
 		return nil
@@ -197,7 +206,8 @@ func (c *Client) Copied(ctx context.Context, s Assigned, wanted int) (bool, erro
 	for _, o := range objects {
 		var info struct {
 			Config struct {
-				Replicas int `json:"num_replicas"`
+				Replicas int               `json:"num_replicas"`
+				Metadata map[string]string `json:"metadata"`
 			} `json:"config"`
 			Cluster struct {
 				Leader   string `json:"leader"`
@@ -213,6 +223,9 @@ func (c *Client) Copied(ctx context.Context, s Assigned, wanted int) (bool, erro
 		}
 		if err != nil {
 			return false, fmt.Errorf("ask for the copies of %s: %w", o, err)
+		}
+		if o.consumer == "" && info.Config.Metadata[bootstrap.MetaWidened] != "" {
+			return false, nil
 		}
 		current := 0
 		for _, r := range info.Cluster.Replicas {

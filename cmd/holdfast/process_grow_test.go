@@ -429,6 +429,14 @@ func (p *grower) checkEvents(t *testing.T, n *node) {
 			}
 		}
 	}
+	// Reading asks the node that leads; each has to have all.
+	eventually(t, patience, func() error {
+		c, err := n.copyOf("EVENTS")
+		if err == nil && (c.Messages == 0 || c.Messages != c.Last) {
+			err = fmt.Errorf("got %+v of EVENTS on %s, want everything from the first", c, n.home)
+		}
+		return err
+	})
 	if missing > 0 || len(p.seen) == 0 {
 		t.Errorf("got %d of %d events removed that a consumer has not had", missing, len(p.seen))
 	}
