@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,7 +61,10 @@ func newWood(t *testing.T, replicas string) *wood {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := fmt.Sprintf("127.0.0.1:%d", clusterPort(t))
+		client := ""
+		for client == "" || strings.Contains(string(text), client) || slices.Contains(urls, "nats://"+client) {
+			client = fmt.Sprintf("127.0.0.1:%d", clusterPort(t)) // free, and not one that a node is to have
+		}
 		n.configure(strings.Replace(string(text), `client: "127.0.0.1:0"`, `client: "`+client+`"`, 1))
 		urls = append(urls, "nats://"+client)
 		n.launch()
