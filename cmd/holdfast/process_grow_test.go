@@ -39,7 +39,7 @@ func newGrowing(t *testing.T) growing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := fmt.Sprintf("127.0.0.1:%d", clusterPort(t))
+	client := clientOf(t, string(text))
 	with := strings.Replace(string(text), `client: "127.0.0.1:0"`, `client: "`+client+`"`, 1)
 	if with == string(text) {
 		t.Fatalf("got %q, want a port for clients in it", text)
@@ -51,6 +51,16 @@ func newGrowing(t *testing.T) growing {
 	g := growing{nodes: nodes, single: single + "\n", with: with, url: "nats://" + client}
 	nodes[0].configure(g.single)
 	return g
+}
+
+// clientOf is an address for clients that is free, and not one that a node is to have.
+func clientOf(t *testing.T, taken string) string {
+	t.Helper()
+	for {
+		if client := fmt.Sprintf("127.0.0.1:%d", clusterPort(t)); !strings.Contains(taken, client) {
+			return client
+		}
+	}
 }
 
 // grower publishes to orders.grow until it is stopped, each message until it is
@@ -324,6 +334,7 @@ func TestProcessGrowthIsCarriedOnAfterAKill(t *testing.T) {
 		return err == nil && len(found) > 0
 	}
 	kills, inside := 0, false
+	g.nodes[0].bin = testProgram(t) // with the hook, which the real one does not have
 	for last := 1; ; last++ {
 		if !inside && entered() {
 			inside, last = true, 1

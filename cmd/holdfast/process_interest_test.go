@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,10 +60,7 @@ func newWood(t *testing.T, replicas string) *wood {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := ""
-		for client == "" || strings.Contains(string(text), client) || slices.Contains(urls, "nats://"+client) {
-			client = fmt.Sprintf("127.0.0.1:%d", clusterPort(t)) // free, and not one that a node is to have
-		}
+		client := clientOf(t, string(text)+strings.Join(urls, " "))
 		n.configure(strings.Replace(string(text), `client: "127.0.0.1:0"`, `client: "`+client+`"`, 1))
 		urls = append(urls, "nats://"+client)
 		n.launch()
