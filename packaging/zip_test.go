@@ -29,7 +29,7 @@ func TestZipForARMHasTheseFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer z.Close()
+	defer func() { _ = z.Close() }()
 	var names strings.Builder
 	for _, f := range z.File {
 		fmt.Fprintln(&names, f.Name)
@@ -43,7 +43,7 @@ func TestZipForARMHasTheseFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		data, err := io.ReadAll(f)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func wantProgramForARM(t *testing.T, exe string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if f.Machine != pe.IMAGE_FILE_MACHINE_ARM64 {
 		t.Errorf("got machine %#x, want %#x", f.Machine, pe.IMAGE_FILE_MACHINE_ARM64)
 	}

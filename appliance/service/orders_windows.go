@@ -59,12 +59,12 @@ func stop(ctx context.Context, h *mgr.Service) error {
 // stopLater stops a service that takes no orders now: Windows passes none on to one that
 // starts, and one that stops has had it.
 func stopLater(ctx context.Context, h *mgr.Service) error {
-	s, err := h.Query()
+	s, err := query(h)
 	if err != nil || s.State != svc.StartPending {
 		return err
 	}
 	if err := await(ctx, h, svc.Running); err != nil {
-		if s, asked := h.Query(); asked == nil && s.State == svc.Stopped {
+		if s, asked := query(h); asked == nil && s.State == svc.Stopped {
 			return nil
 		}
 		return err
@@ -102,7 +102,7 @@ func await(ctx context.Context, h *mgr.Service, want svc.State) error {
 	var seen svc.Status
 	until := time.Now().Add(orderLimit)
 	for {
-		s, err := h.Query()
+		s, err := query(h)
 		switch {
 		case err != nil:
 			return err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
@@ -32,6 +33,20 @@ func open(access uint32) (*mgr.Service, error) {
 	return &mgr.Service{Name: acl.Service, Handle: s}, nil
 }
 
+// query asks the service manager. The method of package mgr leaves out how far a start is.
+func query(h *mgr.Service) (svc.Status, error) {
+	var s windows.SERVICE_STATUS_PROCESS
+	var needed uint32
+	err := windows.QueryServiceStatusEx(h.Handle, windows.SC_STATUS_PROCESS_INFO, (*byte)(unsafe.Pointer(&s)), uint32(unsafe.Sizeof(s)), &needed)
+	if err != nil {
+		return svc.Status{}, err
+	}
+	return svc.Status{
+		State: svc.State(s.CurrentState), CheckPoint: s.CheckPoint, WaitHint: s.WaitHint, ProcessId: s.ProcessId,
+		Win32ExitCode: s.Win32ExitCode, ServiceSpecificExitCode: s.ServiceSpecificExitCode,
+	}, nil
+}
+
 // Status is how the service is.
 func Status(context.Context) (State, error) {
 	h, err := open(windows.SERVICE_QUERY_CONFIG | windows.SERVICE_QUERY_STATUS)
@@ -42,7 +57,7 @@ func Status(context.Context) (State, error) {
 		return State{}, fmt.Errorf("look at the service: %w", err)
 	}
 	defer func() { _ = h.Close() }()
-	s, err := h.Query()
+	s, err := query(h)
 	if err != nil {
 		return State{}, fmt.Errorf("look at the service: %w", err)
 	}

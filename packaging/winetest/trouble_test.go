@@ -121,10 +121,10 @@ func (w *windows) starts() int {
 	return strings.Count(string(text), "data directory open")
 }
 
-// TestLongStart recovers a store of 120,000 messages without its index, slowly: the service
+// TestLongStart recovers a store of 30,000 messages without its index, slowly: the service
 // must be "starting" all the while, and give signs that it gets on.
 func TestLongStart(t *testing.T) {
-	const messages = 120_000
+	const messages = 30_000
 	w := zipped(t)
 	w.holdfast(0, "service", "install", "--no-start")
 	w.overlay("storage:\n  durability: interval\n") // to fill it in seconds
