@@ -218,9 +218,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		return err
 	}
-	if err := publish(); err != nil {
-		t.Fatal(err)
-	}
+	w.eventually(publish)
 	eaten := filepath.Join(volume, "eaten")
 	w.eat(eaten)
 	var err error
