@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 	"github.com/holdfast-mq/holdfast/bootstrap"
 	"github.com/holdfast-mq/holdfast/bootstrap/identity"
 )
@@ -194,10 +195,12 @@ func leaderlessText(copies []admin.Copy) (what, fix string) {
 			bringText(gone, majority(len(all))-(len(all)-len(gone)))
 	}
 	return fmt.Sprintf("no leader, although all nodes that keep it are up: %s", strings.Join(all, ", ")),
-		electionFix
+		electionFix()
 }
 
-const electionFix = "an election takes some seconds; if there is none after a minute, restart these nodes one after the other (systemctl restart holdfast)"
+func electionFix() string {
+	return "an election takes some seconds; if there is none after a minute, restart these nodes one after the other (" + howto.Here().Restart() + ")"
+}
 
 // majority is how many of a number have to be there to agree.
 func majority(of int) int { return of/2 + 1 }
@@ -207,7 +210,7 @@ func bringText(gone []string, needed int) string {
 	which := strings.Join(gone, " and ")
 	switch {
 	case needed <= 0:
-		return "those that are there are enough: " + electionFix
+		return "those that are there are enough: " + electionFix()
 	case needed == 1 && len(gone) > 1:
 		which = strings.Join(gone, " or ")
 	case needed < len(gone):

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/disk"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 	"github.com/holdfast-mq/holdfast/appliance/metrics"
 	"github.com/holdfast-mq/holdfast/bootstrap/identity"
 )
@@ -155,7 +156,7 @@ func (a *Appliance) brake(on bool, why string, broken error) error {
 // tellBrake logs what has changed: once when publishing stops and once when it goes on,
 // however long it takes and whatever the disk answers meanwhile.
 func (a *Appliance) tellBrake(on bool, why string, broken error) {
-	const fix = "the kernel's log says what is wrong with the disk; publishing goes on by itself when it can be written"
+	fix := howto.Here().SystemLog() + " says what is wrong with the disk; publishing goes on by itself when it can be written"
 	switch stopped := on && !a.room.braking; {
 	case !on:
 		a.log.Info("publishing goes on")

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 	"github.com/holdfast-mq/holdfast/appliance/join"
 )
 
@@ -167,7 +168,7 @@ func untouched(cfg *config.Config) (name string, err error) {
 	}
 	if has != "" {
 		return "", diag.Fail(diag.CodeClusterOwn, fmt.Errorf("data directory %s has %s of its own, or is that of a node of a cluster already", dir, has),
-			"if nothing in it is needed: stop the node (`systemctl stop holdfast`), remove what is in "+dir+", and run this again. A node with messages keeps them when it is the one that invites")
+			"if nothing in it is needed: stop the node (`"+howto.Here().Stop()+"`), remove what is in "+dir+", and run this again. A node with messages keeps them when it is the one that invites")
 	}
 	if cfg.Node.Name != "" {
 		return cfg.Node.Name, nil

@@ -193,7 +193,7 @@ func (t tree) writeMSI(ctx context.Context, c components, tmp, out string) error
 		{"-q", "INSERT INTO `InstallExecuteSequence` (`Action`,`Sequence`) VALUES ('WriteEnvironmentStrings',5200)"},
 		{"-q", "INSERT INTO `InstallExecuteSequence` (`Action`,`Sequence`) VALUES ('RemoveEnvironmentStrings',3300)"},
 		// wixl gets these wrong. Inside the transaction an upgrade that fails brings the old version back.
-		at("RemoveExistingProducts", 1501), at("Farewell", 3400), at("Prepare", 5850),
+		at("RemoveExistingProducts", 1501), at("Halt", 1890), at("Farewell", 3400), at("Prepare", 5850),
 		{"-s", "Holdfast " + t.version, "Holdfast", "x64;1033", "{" + codeFor("package "+t.version+t.revision) + "}"},
 	} {
 		if _, err := run(ctx, dir, "msibuild", append([]string{made}, args...)...); err != nil {

@@ -38,6 +38,36 @@ const (
 	read = "0x1200a9" // read, execute, list
 )
 
+// Right is what icacls grants.
+type Right string
+
+// The rights in words of icacls.
+const (
+	Read Right = "R"
+	Full Right = "F"
+)
+
+// Commands close a file or directory to all but the system, administrators and keepers,
+// in both shells of Windows: whoever owns it, and whatever its list has of its own, which
+// no /inheritance:r takes away.
+func Commands(path string, dir bool, right Right, keepers ...string) []string {
+	below := ""
+	if dir {
+		below = "(OI)(CI)"
+	}
+	grants := fmt.Sprintf(`"*S-1-5-18:%[1]sF" "*S-1-5-32-544:%[1]sF"`, below)
+	for _, k := range keepers {
+		grants += fmt.Sprintf(` "%s:%s%s"`, k, below, right)
+	}
+	icacls := `icacls "` + path + `" `
+	return []string{icacls + "/setowner *S-1-5-32-544", icacls + "/reset", icacls + "/inheritance:r /grant:r " + grants}
+}
+
+// Closing is Commands in a sentence.
+func Closing(path string, dir bool, right Right, keepers ...string) string {
+	return "from an elevated prompt `" + strings.Join(Commands(path, dir, right, keepers...), "`, then `") + "`"
+}
+
 // grant is one line of an access list that files and directories below take over.
 func grant(rights, sid string) string { return "(A;OICI;" + rights + ";;;" + sid + ")" }
 
@@ -60,9 +90,10 @@ func Own(sid string) string {
 const PipeClient = 0x12019b
 
 // Pipe is for the admin pipe: the system, administrators and its own user have it; those
-// with the other SIDs may connect.
+// with the other SIDs may connect. Its owner is what clients go by, and is never left to
+// what a token has as its default.
 func Pipe(own string, others ...string) string {
-	sddl := "D:P(A;;GA;;;SY)(A;;GA;;;BA)(A;;GA;;;" + own + ")"
+	sddl := "O:" + own + "D:P(A;;GA;;;SY)(A;;GA;;;BA)(A;;GA;;;" + own + ")"
 	for _, sid := range others {
 		sddl += fmt.Sprintf("(A;;%#x;;;%s)", PipeClient, sid)
 	}

@@ -122,13 +122,16 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 }
 
 func (c *Client) unreachable(err error) error {
+	if fault := (*url.Error)(nil); errors.As(err, &fault) && diag.CodeOf(fault.Err) != "" {
+		return fault.Err // what http puts before it would name a URL that nobody has typed
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return diag.Fail(diag.CodeNoNode, fmt.Errorf("no node is running here: nothing answers at %s", Address(c.socket)),
-			cmp.Or(c.Absent, absentHint))
+			cmp.Or(c.Absent, absentHint()))
 	case errors.Is(err, fs.ErrPermission):
 		return diag.Fail(diag.CodeAdminRefused, fmt.Errorf("connect to admin socket %s: permission denied", Address(c.socket)),
-			refusedHint)
+			refusedHint())
 	}
 	return fmt.Errorf("ask the node at %s: %w", Address(c.socket), err)
 }

@@ -13,12 +13,16 @@ import (
 	"os"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
-const (
-	absentHint  = "start it with `holdfast run` or `systemctl start holdfast`; name another node's file with --config, or its directory with --data-dir; a node whose socket was removed has to be restarted"
-	refusedHint = "run it as the user of the node, or join the socket's group: `sudo usermod -aG holdfast $USER`, then log in again"
-)
+func absentHint() string {
+	return "start it with `holdfast run` or `" + howto.Here().Start() + "`; name another node's file with --config, or its directory with --data-dir; a node whose socket was removed has to be restarted"
+}
+
+func refusedHint() string {
+	return "run it as the user of the node, or join the socket's group: `" + howto.Here().Join("$USER") + "`, then log in again"
+}
 
 // Address is how the socket is called in messages.
 func Address(path string) string { return path }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // authority is the node's own CA.
@@ -112,7 +113,7 @@ func (a *auto) makeAuthority(now time.Time) error {
 
 func (a *auto) caFault(err error) error {
 	if mode := (*modeError)(nil); errors.As(err, &mode) {
-		return diag.FailPermanently(diag.CodeCA, err, "chmod 0600 "+mode.path)
+		return diag.FailPermanently(diag.CodeCA, err, howto.Here().Close(mode.path))
 	}
 	if path := (*fs.PathError)(nil); errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist) {
 		return diag.Fail(diag.CodeCA, err, fmt.Sprintf("let the user that runs holdfast read %s", a.dir))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // Files are the user's own certificates.
@@ -46,7 +47,7 @@ func (f *own) load(_ time.Time, names []string) (*state, error) {
 	if err != nil {
 		return nil, fileFault(fmt.Errorf("read certificate: %w", err))
 	}
-	keyPEM, err := readKeyFile(f.Key)
+	keyPEM, err := readForeignKeyFile(f.Key)
 	if err != nil {
 		return nil, fileFault(fmt.Errorf("read key: %w", err))
 	}
@@ -114,7 +115,7 @@ func (f *own) look(st *state, chain []*x509.Certificate, names []string) {
 // replaced.
 func fileFault(err error) error {
 	if mode := (*modeError)(nil); errors.As(err, &mode) {
-		return diag.FailPermanently(diag.CodeCertificate, err, "chmod 0600 "+mode.path)
+		return diag.FailPermanently(diag.CodeCertificate, err, howto.Here().Close(mode.path))
 	}
 	return diag.Fail(diag.CodeCertificate, err,
 		"check listen.tls.cert, key and ca: PEM files that the user that runs holdfast can read, with the key of that certificate and without a passphrase")

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/holdfast-mq/holdfast/appliance/acl"
 )
 
 const (
@@ -42,9 +44,13 @@ func readFile(path string) ([]byte, error) {
 type modeError struct {
 	path string
 	mode fs.FileMode
+	who  []string // by their names, where modes say nothing
 }
 
 func (e *modeError) Error() string {
+	if len(e.who) > 0 {
+		return fmt.Sprintf("private key %s: %s may read it", e.path, strings.Join(e.who, ", "))
+	}
 	return fmt.Sprintf("private key %s: mode %04o lets others read or change it", e.path, e.mode)
 }
 
@@ -60,6 +66,19 @@ func readKeyFile(path string) ([]byte, error) {
 		return nil, &modeError{path: path, mode: mode}
 	}
 	return readFile(path)
+}
+
+// readForeignKeyFile reads one that is not in the data directory, whose access list is
+// what protects its files on Windows.
+func readForeignKeyFile(path string) ([]byte, error) {
+	who, err := acl.Readers(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(who) > 0 {
+		return nil, &modeError{path: path, who: who}
+	}
+	return readKeyFile(path)
 }
 
 func inCredentialsDirectory(path string) bool {

@@ -9,10 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
+	"github.com/holdfast-mq/holdfast/appliance/acl"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 const redacted = "[redacted]"
@@ -29,7 +30,7 @@ type Secret struct {
 }
 
 func (s *Secret) set(raw any) error {
-	const fix = "put it into a file of its own with mode 0600 and write file:PATH"
+	fix := "put it into a file of its own " + howto.Here().ClosedFile() + " and write file:PATH"
 	text, ok := raw.(string)
 	if !ok {
 		return wrong("a secret is a reference to a file", fix)
@@ -90,7 +91,7 @@ func checkSecretFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return secretFault(fmt.Errorf("open secret %s: no such file", path), "make the file, with mode 0600, or correct the path")
+		return secretFault(fmt.Errorf("open secret %s: no such file", path), "make the file, "+howto.Here().ClosedFile()+", or correct the path")
 	case err != nil:
 		return secretFault(fmt.Errorf("open secret: %w", err), "let the user that runs holdfast read it")
 	case !info.Mode().IsRegular():
@@ -98,12 +99,21 @@ func checkSecretFile(path string) error {
 	case info.Size() > maxSecret:
 		return secretFault(fmt.Errorf("open secret %s: larger than 64 KiB", path), "write the path of the right file")
 	}
-	if runtime.GOOS == "windows" || inCredentialsDirectory(path) {
+	if inCredentialsDirectory(path) {
+		return nil
+	}
+	// On Windows it is the access list that says it, and a mode says nothing.
+	switch who, err := acl.Readers(path); {
+	case err != nil:
+		return secretFault(fmt.Errorf("open secret: %w", err), "let the user that runs holdfast read it")
+	case len(who) > 0:
+		return secretFault(fmt.Errorf("open secret %s: %s may read it", path, strings.Join(who, ", ")), howto.Here().Close(path))
+	case howto.Here() == howto.Windows:
 		return nil
 	}
 	if mode := info.Mode().Perm(); mode&0o027 != 0 {
 		return secretFault(fmt.Errorf("open secret %s: mode %04o lets others read or change it", path, mode),
-			fmt.Sprintf("chmod 0600 %s", path))
+			howto.Here().Close(path))
 	}
 	return nil
 }

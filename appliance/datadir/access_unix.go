@@ -18,16 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
-// How a node is stopped here.
-const (
-	stopService = "`systemctl stop holdfast`"
-	endProcess  = "kill %d"
-)
-
-// privateDir closes a new directory: its mode has done that.
-func privateDir(string) error { return nil }
+// makePrivate makes a directory for this user alone.
+func makePrivate(path string) error { return os.Mkdir(path, 0o700) }
 
 // checkAccess refuses a directory that this user does not own alone. Root is
 // refused as well: it could write, but would leave files that the owner cannot
@@ -43,7 +38,7 @@ func checkAccess(dir string) error {
 	if mode := fi.Mode().Perm(); mode&0o022 != 0 {
 		return diag.FailPermanently(diag.CodeAccess,
 			fmt.Errorf("data directory %s can be written by other users (mode %04o), and it holds the node's private keys", dir, mode),
-			fmt.Sprintf("`chmod go-w %s`", quoteForShell(dir)))
+			fmt.Sprintf("`chmod go-w %s`", howto.Here().Quote(dir)))
 	}
 	switch err := unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK); {
 	case isReadOnly(err):
@@ -51,7 +46,7 @@ func checkAccess(dir string) error {
 	case err != nil:
 		return diag.FailPermanently(diag.CodeAccess,
 			fmt.Errorf("data directory %s cannot be written by %s: %w", dir, userName(os.Geteuid()), err),
-			fmt.Sprintf("`chmod u+rwx %s`", quoteForShell(dir)))
+			fmt.Sprintf("`chmod u+rwx %s`", howto.Here().Quote(dir)))
 	}
 	// Files that a run as another user left would fail later and obscurely.
 	for _, name := range []string{stampName, lockName, identityName, storeName, credsName, resolverName, tlsName} {
@@ -79,7 +74,7 @@ func checkOwner(dir, what string, fi fs.FileInfo) error {
 	if owner == me {
 		return nil
 	}
-	give := fmt.Sprintf("`sudo chown -R %s %s`", chownArgument(me), quoteForShell(dir))
+	give := fmt.Sprintf("`sudo chown -R %s %s`", chownArgument(me), howto.Here().Quote(dir))
 	hint := fmt.Sprintf("give it to this user: %s, or run as its owner: `sudo -u %s holdfast run`", give, sudoArgument(owner))
 	switch {
 	case me == 0:
@@ -95,12 +90,12 @@ func checkOwner(dir, what string, fi fs.FileInfo) error {
 func accessHint(path string) string {
 	me := os.Geteuid()
 	return fmt.Sprintf("`namei -l %s` shows where %s is stopped; `sudo chown -R %s DIRECTORY` gives a directory to that user",
-		quoteForShell(path), userName(me), chownArgument(me))
+		howto.Here().Quote(path), userName(me), chownArgument(me))
 }
 
 func createHint(path string) string {
 	owner := strings.TrimSuffix(chownArgument(os.Geteuid()), ":")
-	return fmt.Sprintf("`sudo install -d -m 0700 -o %s %s`", owner, quoteForShell(path))
+	return fmt.Sprintf("`sudo install -d -m 0700 -o %s %s`", owner, howto.Here().Quote(path))
 }
 
 func userName(uid int) string {

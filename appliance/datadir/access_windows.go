@@ -10,12 +10,6 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
 
-// How a node is stopped here.
-const (
-	stopService = "`holdfast service stop`"
-	endProcess  = "taskkill /PID %d"
-)
-
 // checkAccess refuses a directory that others can write: it holds the node's private
 // keys. An owner says little on Windows, so it is the access list that counts.
 func checkAccess(path string) error {
@@ -28,17 +22,17 @@ func checkAccess(path string) error {
 	}
 	return diag.FailPermanently(diag.CodeAccess,
 		fmt.Errorf("data directory %s can be written by %s, and it holds the node's private keys", path, strings.Join(who, ", ")),
-		fmt.Sprintf("icacls \"%s\" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F \"%%USERNAME%%:(OI)(CI)F\"; where the service uses it \"%s:(OI)(CI)F\", too", path, acl.Account))
+		acl.Closing(path, true, acl.Full, acl.Keepers()...))
 }
 
-// privateDir closes a new directory to all but its maker, administrators and the
-// system: a mode means nothing here, and the directory above may be open to everybody.
-func privateDir(path string) error {
+// makePrivate makes a directory for this user, administrators and the system: a mode means
+// nothing here, and the directory above may be open to everybody.
+func makePrivate(path string) error {
 	me, err := acl.Me()
 	if err != nil {
 		return err
 	}
-	return acl.Set(path, acl.Own(me))
+	return acl.Mkdir(path, acl.Own(me))
 }
 
 func accessHint(path string) string {
@@ -46,5 +40,9 @@ func accessHint(path string) string {
 }
 
 func createHint(path string) string {
-	return fmt.Sprintf("create it from an elevated prompt: `mkdir \"%s\"`", path)
+	grants := ""
+	for _, k := range acl.Keepers() {
+		grants += fmt.Sprintf(` "%s:(OI)(CI)F"`, k)
+	}
+	return fmt.Sprintf("create it from an elevated prompt: `mkdir \"%[1]s\"`, then `icacls \"%[1]s\" /inheritance:r /grant:r \"*S-1-5-18:(OI)(CI)F\" \"*S-1-5-32-544:(OI)(CI)F\"%[2]s`", path, grants)
 }

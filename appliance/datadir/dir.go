@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // The names in the data directory.
@@ -160,7 +161,7 @@ func (d *Dir) refuseLostStore() error {
 	}
 	return diag.FailPermanently(diag.CodeStoreGone,
 		fmt.Errorf("data directory %s: the message store was in use, and %s is empty or gone", d.path, filepath.Join(d.path, storeName)),
-		fmt.Sprintf("mount its volume, or restore it from a backup; to start without the messages: `rm %s`", quoteForShell(mark)))
+		fmt.Sprintf("mount its volume, or restore it from a backup; to start without the messages: `%s`", howto.Here().Remove(mark)))
 }
 
 // MarkUsed notes that the message store is in use, so that a later start without
@@ -224,13 +225,13 @@ func findDir(path string) (exists bool, err error) {
 	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) {
 		return false, diag.FailPermanently(diag.CodeAccess,
 			fmt.Errorf("create data directory %s: its parent %s does not exist", path, parent),
-			fmt.Sprintf("check node.data_dir for a typing mistake, or create the parent: `mkdir -p %s`", quoteForShell(parent)))
+			fmt.Sprintf("check node.data_dir for a typing mistake, or create the parent: `%s`", howto.Here().MakeDir(parent)))
 	}
 	return false, nil
 }
 
 func createDir(path string) error {
-	err := os.Mkdir(path, 0o700)
+	err := makePrivate(path)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		// Another process was faster; the lock decides between the two.
@@ -239,9 +240,7 @@ func createDir(path string) error {
 		return diag.FailPermanently(diag.CodeAccess,
 			fmt.Errorf("create data directory %s: %w", path, bareError(err)), createHint(path))
 	case err == nil:
-		if err = privateDir(path); err == nil {
-			err = syncDir(filepath.Dir(path))
-		}
+		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return explain("create data directory", path, err)

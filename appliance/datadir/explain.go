@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
-	"strings"
 	"syscall"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // explain turns an error of the operating system into one that names the path
@@ -38,12 +37,12 @@ func diskFull(doing, path string, cause error) error {
 		free = fmt.Sprintf("%d bytes available", v.Free)
 	}
 	return diag.Fail(diag.CodeDiskFull, fmt.Errorf("%s %s: %w (%s)", doing, path, cause, free),
-		"free space on that volume or make it larger; when bytes are left, it is out of inodes or a quota is reached")
+		"free space on that volume or make it larger; when bytes are left, "+fullOfWhat)
 }
 
 func readOnly(err error) error {
 	return diag.FailPermanently(diag.CodeAccess, err,
-		"mount the volume read-write; when it was, the kernel's log says which disk error made it read-only")
+		"make the volume writable; when it was, "+howto.Here().SystemLog()+" says which disk error made it read-only")
 }
 
 // bareError strips the operation and the path that package os puts around its
@@ -61,12 +60,4 @@ func bareError(err error) error {
 		return call.Err
 	}
 	return err
-}
-
-// quoteForShell makes a path safe to paste from a hint into a shell.
-func quoteForShell(path string) string {
-	if regexp.MustCompile(`^[\w/.@:+,-]+$`).MatchString(path) {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

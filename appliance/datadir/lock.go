@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // The lock file has a fixed size and is overwritten in place, which needs no
@@ -119,7 +120,8 @@ func readOwner(path string) (owner, bool) {
 
 func lockedFault(dir string) error {
 	const elsewhere = "set node.data_dir to another directory"
-	who, hint := "another process", "stop it ("+stopService+" if it is the service), or "+elsewhere
+	stop := "`" + howto.Here().Stop() + "`"
+	who, hint := "another process", "stop it ("+stop+" if it is the service), or "+elsewhere
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""
@@ -138,7 +140,7 @@ func lockedFault(dir string) error {
 		// The record of a dead process means that the new owner has not written its own yet.
 		if name, alive := processName(o.PID); alive {
 			who = fmt.Sprintf("process %d%s", o.PID, name) + since
-			hint = fmt.Sprintf("stop it (`"+endProcess+"`, or "+stopService+" if it is the service), or ", o.PID) + elsewhere
+			hint = fmt.Sprintf("stop it (`%s`, or %s if it is the service), or %s", howto.Here().End(o.PID), stop, elsewhere)
 		}
 	}
 	return diag.Fail(diag.CodeLocked, fmt.Errorf("data directory %s is in use by %s", dir, who), hint)

@@ -112,16 +112,3 @@ func TestFileSystemsAreJudgedByTheirType(t *testing.T) {
 		}
 	}
 }
-
-func TestHintsCanBePastedIntoAShell(t *testing.T) {
-	for path, want := range map[string]string{
-		"/var/lib/holdfast": "/var/lib/holdfast",
-		"/srv/my data":      "'/srv/my data'",
-		"/srv/it's; rm":     `'/srv/it'\''s; rm'`,
-		"":                  "''",
-	} {
-		if got := quoteForShell(path); got != want {
-			t.Errorf("quoteForShell(%q): got %s, want %s", path, got, want)
-		}
-	}
-}

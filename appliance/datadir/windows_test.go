@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/windows"
 
@@ -37,6 +38,29 @@ func TestWindowsWriteFileReplaces(t *testing.T) {
 		if err := WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "two" {
+		t.Errorf("got %q, %v, want two", got, err)
+	}
+}
+
+// TestWindowsWriteFileWaitsForAReader has the file open as a scanner has it: nobody may
+// replace it meanwhile.
+func TestWindowsWriteFileWaitsForAReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	if err := WriteFile(path, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path) // which lets others write it, and not replace it
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-time.After(50 * time.Millisecond)
+		_ = f.Close()
+	}()
+	if err := WriteFile(path, []byte("two"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != "two" {
 		t.Errorf("got %q, %v, want two", got, err)

@@ -22,6 +22,9 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// fullOfWhat is what a volume with free bytes lacks.
+const fullOfWhat = "it is out of inodes or a quota is reached"
+
 func isDiskFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

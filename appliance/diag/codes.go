@@ -119,6 +119,7 @@ const (
 	CodeUnknownObject Code = "HF3005"
 	CodeNoRoom        Code = "HF3006"
 	CodeMiscount      Code = "HF3007"
+	CodeAdminFalse    Code = "HF3008"
 )
 
 // HF31xx: the service.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/certs"
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 func lookAtClock(ctx context.Context, m *machine) report {
 	var r report
 	now := m.now()
-	setClock := lines(m.asRoot("timedatectl set-ntp true"), comment("or by hand: date -s 'YYYY-MM-DD HH:MM:SS'"))
+	setClock := lines(m.asRoot(howto.Here().KeepClock()), comment("or by hand: %s", howto.Here().SetClock()))
 	if built := builtAt(); !certs.ClockIsSet(now) || now.Before(built) {
 		r.fail(fmt.Sprintf("the clock shows %s, before this program was made", now.UTC().Format(time.DateTime)),
 			"messages get wrong times, max_age and certificates can't be judged; the node starts and heals itself when the time comes", setClock)

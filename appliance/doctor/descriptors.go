@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/shirou/gopsutil/v4/process"
+
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // What descriptors are needed for: a stream has its newest block and its index open,
@@ -31,6 +33,9 @@ type fileLimit struct {
 
 // lookAtDescriptors compares the limit with what streams and clients need.
 func lookAtDescriptors(ctx context.Context, m *machine) report {
+	if howto.Here() == howto.Windows {
+		return skip("Windows sets no limit")
+	}
 	var r report
 	need, why := m.filesNeeded(ctx)
 	pid := m.running(ctx)

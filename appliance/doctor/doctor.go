@@ -77,6 +77,9 @@ type Input struct {
 	Ask     func(context.Context) (Node, error)
 	Version string // of this program
 	Program string // how this program is called, for the fixes
+	// Service is the configuration of the service of Windows; empty elsewhere, where the
+	// unit says it, and where there is none.
+	Service string
 	// Root stands for / wherever the checks look at the system and not at what the
 	// configuration names; tests put recorded files there.
 	Root string

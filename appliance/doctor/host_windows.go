@@ -5,7 +5,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -22,22 +21,17 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 )
 
-// prefix is empty: a prompt is elevated, or it is not.
-const prefix = ""
-
-// quote makes a word safe to paste into PowerShell and cmd.
-func quote(word string) string {
-	if word != "" && !strings.ContainsAny(word, " &|<>()^;,'\"%$`") {
-		return word
-	}
-	return `"` + strings.ReplaceAll(word, `"`, `\"`) + `"`
-}
-
 func clockSynced() (bool, error) { return false, errors.ErrUnsupported }
 
 func ownFileLimit() (uint64, error) { return math.MaxUint64, nil }
 
-func (m *machine) lockHolder() int { return 0 }
+// lockHolder is the node, when it answers: Windows does not tell who has a lock.
+func (m *machine) lockHolder() int {
+	if node, err := m.ask(context.Background()); err == nil {
+		return node.PID
+	}
+	return 0
+}
 
 func inodes(string) (total, free uint64, err error) { return 0, 0, nil }
 
@@ -49,31 +43,31 @@ func lookAtAccess(_ context.Context, m *machine) report {
 	var r report
 	dir := m.dataDir()
 	for _, p := range append([]string{dir}, datadir.Secrets(dir)...) {
-		m.lookForStrangers(&r, p, acl.Readers, "read", "keys are in it: they can be anybody in the queue")
+		if len(r.findings) > 0 {
+			break // what is below has its access from here
+		}
+		m.lookForStrangers(&r, p, acl.Readers, acl.Full, "read", "keys are in it: they can be anybody in the queue")
 	}
 	if m.in.File != "" {
 		files := append(config.Files(m.in.File), filepath.Dir(absolute(m.in.File)))
 		for _, p := range files {
-			m.lookForStrangers(&r, p, acl.Writers, "change", "they decide what the node does, and the service refuses to start with it")
+			m.lookForStrangers(&r, p, acl.Writers, acl.Read, "change", "they decide what the node does, and the service refuses to start with it")
 		}
 	}
 	r.measured("%s is for administrators and the node", dir)
 	return r
 }
 
-func (m *machine) lookForStrangers(r *report, path string, look func(string) ([]string, error), may, why string) {
+func (m *machine) lookForStrangers(r *report, path string, look func(string) ([]string, error), keep acl.Right, may, why string) {
 	who, err := look(path)
 	switch {
 	case gone(err):
 	case err != nil:
 		r.blind(m, err.Error())
 	case len(who) > 0:
-		to := "F"
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			to = "(OI)(CI)F" // for what is below, too
-		}
+		info, err := os.Stat(path)
 		r.fail(path+": "+strings.Join(who, ", ")+" may "+may+" it", why,
-			fmt.Sprintf(`icacls %s /inheritance:r /grant:r "*S-1-5-18:%[2]s" "*S-1-5-32-544:%[2]s" "%[3]s:%[2]s"`, quote(path), to, acl.Account))
+			lines(acl.Commands(path, err == nil && info.IsDir(), keep, acl.Keepers()...)...))
 	}
 }
 

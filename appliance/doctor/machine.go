@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/disk"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // machine is where the checks look. It remembers what several of them need.
@@ -59,6 +60,9 @@ func (m *machine) at(path string) string {
 // read returns the text of a file of the system without white space around it,
 // "" when there is none.
 func (m *machine) read(path string) string {
+	if howto.Here() == howto.Windows {
+		return "" // which has no such files; one of that name is anybody's
+	}
 	data, err := os.ReadFile(m.at(path))
 	if err != nil {
 		return ""
@@ -70,6 +74,9 @@ func (m *machine) read(path string) string {
 func (m *machine) system() disk.System { return disk.System{Root: m.in.Root} }
 
 func (m *machine) exists(path string) bool {
+	if howto.Here() == howto.Windows {
+		return false
+	}
 	_, err := os.Stat(m.at(path))
 	return err == nil
 }
@@ -86,13 +93,10 @@ func (m *machine) readsBelow(ctx context.Context) context.Context {
 
 // asRoot is a command that needs root.
 func (m *machine) asRoot(command string) string {
-	if m.uid == 0 || prefix == "" {
+	if m.uid == 0 {
 		return command
 	}
-	if strings.ContainsAny(command, "&|;><") {
-		return "sudo sh -c " + quote(command)
-	}
-	return "sudo " + command
+	return howto.Here().AsRoot(command)
 }
 
 // again is the command that runs this check as root.
@@ -100,7 +104,7 @@ func (m *machine) again() string { return m.in.Again(m.check) }
 
 // Again is the command that runs the named checks as root.
 func (in Input) Again(names ...string) string {
-	return prefix + in.verb("doctor", names...)
+	return howto.Here().AsRoot(in.verb("doctor", names...))
 }
 
 // tune is the command that sets and puts back.
@@ -154,10 +158,15 @@ func (m *machine) ask(ctx context.Context) (Node, error) {
 
 // restart is how the node gets to run with what was changed.
 func (m *machine) restart() string {
-	if m.service() {
-		return m.asRoot("systemctl restart holdfast")
+	if m.isService() {
+		return m.asRoot(howto.Here().Restart())
 	}
 	return comment("then stop the node and start it again")
+}
+
+// isService reports whether the service of this system is the node that is looked at.
+func (m *machine) isService() bool {
+	return m.service() || m.in.Service != "" && m.in.File != "" && strings.EqualFold(absolute(m.in.File), absolute(m.in.Service))
 }
 
 // container names the kind of container this is, "" when it is none.

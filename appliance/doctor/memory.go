@@ -13,6 +13,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/shirou/gopsutil/v4/mem"
+
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 const (
@@ -29,7 +31,7 @@ func lookAtMemory(ctx context.Context, m *machine) report {
 	var r report
 	v, err := mem.VirtualMemoryWithContext(ctx)
 	if err != nil {
-		r.find(Unknown, "can't read /proc/meminfo: "+err.Error(), "what can't be seen can't be judged", m.again())
+		r.find(Unknown, "can't read how much memory there is: "+err.Error(), "what can't be seen can't be judged", m.again())
 		return r
 	}
 	pid := m.running(ctx)
@@ -127,7 +129,7 @@ func (m *machine) cgroupLimit(pid int) (limit int64, file string) {
 func (m *machine) raiseMemory(where string, want int64) string {
 	switch {
 	case !strings.HasPrefix(where, "/sys/"):
-		return comment("give the machine more memory, or take load off it: %s", "ps -e -o rss,comm --sort -rss | head")
+		return comment("give the machine more memory, or take load off it: %s", howto.Here().MemoryUsers())
 	case strings.Contains(where, "/"+unitName+"/"):
 		return m.asRoot(fmt.Sprintf("systemctl set-property holdfast MemoryMax=%d", want))
 	case m.container() != "":

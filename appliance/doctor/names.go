@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // hosts are the entries without ports.
@@ -80,7 +82,7 @@ func lookAtNames(ctx context.Context, m *machine) report {
 		switch {
 		case loopback && !w.local:
 			r.warn(fmt.Sprintf("%s (%s) is %s here, which means this machine to everybody who looks it up here", w.host, w.key, strings.Join(w.addrs, ", ")),
-				"other machines that got this address can't reach it", comment("give it its real address in the name server, or in /etc/hosts (Debian writes 127.0.1.1 there)"))
+				"other machines that got this address can't reach it", comment("give it its real address in the name server, or in %s (Debian writes 127.0.1.1 there)", howto.Here().HostsFile()))
 		case w.listen && err == nil && !slices.ContainsFunc(w.addrs, func(a string) bool { return hasAddress(own, a) }):
 			r.warn(fmt.Sprintf("no interface of this machine has %s (%s); it has %s", strings.Join(w.addrs, ", "), w.key, some(own)),
 				"the node can't listen on an address that is not there", comment("set %s to one of these, or to 0.0.0.0 for all", w.key))
@@ -95,7 +97,7 @@ func lookAtNames(ctx context.Context, m *machine) report {
 
 func (m *machine) unresolved(r *report, w *wanted) {
 	evidence := fmt.Sprintf("%s (%s) does not resolve: %v", w.host, w.key, w.err)
-	fix := comment("correct %s, or make the name known:\necho 'ITS-ADDRESS %s' >> /etc/hosts", w.key, w.host)
+	fix := comment("correct %s, or make the name known:\necho 'ITS-ADDRESS %s' >> %s", w.key, w.host, howto.Here().HostsFile())
 	if w.key == "listen.advertise" {
 		r.warn(evidence, "clients that are told this name may not find the node", fix)
 		return

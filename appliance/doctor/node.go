@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // lookAtNode asks the node how it is.
@@ -24,9 +25,11 @@ func lookAtNode(ctx context.Context, m *machine) report {
 	switch {
 	case diag.CodeOf(err) == diag.CodeAdminRefused:
 		r.blind(m, "the admin socket "+m.in.Socket+" refuses")
-		r.findings[0].Fix = lines(r.findings[0].Fix, comment("or, for ever: sudo usermod -aG holdfast %s, then log in again", m.me().name))
+		r.findings[0].Fix = lines(r.findings[0].Fix, comment("or, for ever: %s, then log in again", howto.Here().Join(m.me().name)))
 	case diag.CodeOf(err) == diag.CodeNoNode:
 		m.notRunning(ctx, &r)
+	case diag.CodeOf(err) == diag.CodeAdminFalse:
+		r.fail(err.Error(), "somebody may pretend to be the node", comment("%s", diag.Hint(err)))
 	case err != nil:
 		r.fail(err.Error(), "a node that does not answer can't be looked after", m.restart())
 	case !node.Ready:
@@ -59,9 +62,9 @@ func (m *machine) notRunning(ctx context.Context, r *report) {
 	case pid != 0:
 		r.fail(fmt.Sprintf("%s runs, and nothing answers at %s", m.describe(ctx, pid), m.in.Socket),
 			"it can be neither asked nor changed; its socket was removed, or it is just starting", m.restart())
-	case m.service():
+	case m.isService():
 		r.fail("the service does not run: nothing answers at "+m.in.Socket, matters, lines(
-			m.asRoot("systemctl start holdfast"), comment("if it does not stay up: journalctl -u holdfast -e")))
+			m.asRoot(howto.Here().Start()), comment("if it does not stay up: %s", howto.Here().Log())))
 	case m.hidden():
 		r.blind(m, "can't read "+m.in.File+", so that it is not known where the node is")
 	default:

@@ -14,6 +14,7 @@ import (
 	netstat "github.com/shirou/gopsutil/v4/net"
 
 	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // listener is an address of the configuration, with its key.
@@ -121,13 +122,13 @@ func (m *machine) freePort(l listener, pid int) string {
 	broker := slices.Contains([]string{"nats-server", "gnatsd", "holdfast"}, program)
 	switch {
 	case broker && service == unitName:
-		return m.asRoot("systemctl stop holdfast")
+		return m.asRoot(howto.Here().Stop())
 	case broker && service != "":
 		return m.asRoot("systemctl disable --now " + quote(strings.TrimSuffix(service, ".service")))
 	case broker:
-		return m.asRoot("kill " + strconv.Itoa(pid))
+		return m.asRoot(howto.Here().End(pid))
 	}
-	stop := m.asRoot("kill " + strconv.Itoa(pid))
+	stop := m.asRoot(howto.Here().End(pid))
 	if service != "" {
 		stop = m.asRoot("systemctl disable --now " + quote(strings.TrimSuffix(service, ".service")))
 	}

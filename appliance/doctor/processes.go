@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/shirou/gopsutil/v4/process"
+
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // running is the process id of the node, 0 when there is none or none can be seen.
@@ -75,7 +77,20 @@ func (m *machine) groupsOf(pid int) map[string]string {
 }
 
 // program is the name of the program a process runs.
-func (m *machine) program(pid int) string { return m.read(fmt.Sprintf("/proc/%d/comm", pid)) }
+func (m *machine) program(pid int) string {
+	if howto.Here() != howto.Windows {
+		return m.read(fmt.Sprintf("/proc/%d/comm", pid))
+	}
+	p, err := process.NewProcess(int32(pid))
+	if err != nil {
+		return ""
+	}
+	name, err := p.Name()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(name, ".exe")
+}
 
 // describe names a process for people: its number, program, unit and user.
 func (m *machine) describe(ctx context.Context, pid int) string {

@@ -5,6 +5,8 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // report collects what a check finds.
@@ -38,7 +40,7 @@ func (r *report) blind(m *machine, evidence string) {
 // that, and is mended with it.
 func (r *report) failed(dir string, err error) {
 	r.fail(fmt.Sprintf("the disk of %s does not answer: %v", dir, err), "a node on it stores nothing, and none starts",
-		comment("the kernel's log says what is wrong: dmesg | tail\nstop the node, repair the file system (fsck, xfs_repair), mount it, start the node: nothing has to be restored unless the disk is lost"))
+		comment("%s: nothing has to be restored unless the disk is lost", howto.Here().RepairDisk()))
 }
 
 // comment is a fix that only a person can carry out.
@@ -58,3 +60,6 @@ func some(names []string) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
+
+// quote makes a word safe to paste into a shell.
+func quote(word string) string { return howto.Here().Quote(word) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/disk"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // lookAtSpace compares what the volume has with what streams may take.
@@ -28,8 +29,8 @@ func lookAtSpace(ctx context.Context, m *machine) report {
 	total, free := int64(v.Total), int64(v.Free)
 	minFree := m.in.Config.Storage.KeepFree(total)
 	text := fmt.Sprintf("%s of %s free", size(free), size(total))
-	fix := lines(comment("make the volume of %s larger, or delete what is not needed (apt-get clean, journalctl --vacuum-size=200M); the largest:", dir),
-		fmt.Sprintf("du -xh --max-depth=2 $(df --output=target %s | tail -n 1) 2>/dev/null | sort -h | tail -n 15", quote(dir)))
+	fix := lines(comment("make the volume of %s larger, or delete what is not needed (%s); the largest:", dir, howto.Here().MakeRoom()),
+		howto.Here().Largest(dir))
 	switch {
 	case free < minFree:
 		r.fail(fmt.Sprintf("%s on the volume of %s, less than storage.min_free keeps (%s)", text, dir, size(minFree)), "publishers are refused until there is room", fix)

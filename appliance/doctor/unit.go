@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 	"github.com/holdfast-mq/holdfast/systemd"
 )
 
@@ -18,6 +19,8 @@ import (
 func lookAtUnit(_ context.Context, m *machine) report {
 	u := m.unit()
 	switch {
+	case howto.Here() == howto.Windows:
+		return skip("not on Windows; `holdfast service status` shows the service")
 	case u == nil:
 		return skip("%s is not installed", unitName)
 	case !m.service() && u.hides == "":

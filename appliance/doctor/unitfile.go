@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 const (
@@ -95,6 +97,9 @@ func (m *machine) unit() *unit {
 }
 
 func (m *machine) findUnit() *unit {
+	if howto.Here() == howto.Windows {
+		return nil
+	}
 	var u *unit
 	for _, dir := range unitDirs() {
 		path := filepath.Join(dir, unitName)

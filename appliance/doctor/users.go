@@ -5,6 +5,7 @@ package doctor
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ type account struct {
 // me is whoever runs the doctor.
 func (m *machine) me() account {
 	a := m.byID(m.uid)
+	if u, err := user.Current(); err == nil && m.uid < 0 { // on Windows, where users have no numbers
+		a.name = u.Username
+	}
 	if m.uid == os.Geteuid() {
 		if groups, err := os.Getgroups(); err == nil {
 			a.groups = append(a.groups, groups...)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // OpenClientPort opens the port for clients. Before it only in-process
@@ -79,14 +80,19 @@ func ListenError(key, addr string, err error) error {
 	switch errno {
 	case errAddrInUse:
 		host, port, _ := net.SplitHostPort(addr)
-		return diag.Fail(diag.CodePortTaken, fmt.Errorf("listen on %s: %w%s", addr, errno, portHolder(host, port)),
+		who := portHolder(host, port)
+		if who == "" {
+			return diag.Fail(diag.CodePortTaken, fmt.Errorf("listen on %s: another program listens there: %w", addr, errno),
+				"`"+howto.Here().Listener(port)+"` shows which; stop it, or set "+key+" to another address")
+		}
+		return diag.Fail(diag.CodePortTaken, fmt.Errorf("listen on %s: %w%s", addr, errno, who),
 			"stop it, or set "+key+" to another address")
 	case errAddrNotAvail:
 		return diag.Fail(diag.CodeListen, fmt.Errorf("listen on %s: %w", addr, errno),
 			"this machine has no such address (yet); set "+key+" to one that it has")
 	case errNoAccess:
 		return diag.Fail(diag.CodeListen, fmt.Errorf("listen on %s: %w", addr, errno),
-			"set "+key+" to a port above 1023, or give the service the capability CAP_NET_BIND_SERVICE")
+			"set "+key+" to "+howto.Here().FreePort())
 	}
 	return diag.Fail(diag.CodeListen, fmt.Errorf("listen on %s: %w", addr, errno), "correct "+key)
 }

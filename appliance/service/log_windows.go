@@ -67,6 +67,18 @@ func (l *Log) Tell(text string, failed bool) {
 	}
 }
 
+// TellEvent writes to the Event Log alone, for what runs as the installer: it opens no
+// file.
+func TellEvent(text string, failed bool) {
+	e, err := eventlog.Open(acl.Service)
+	if err != nil {
+		return // there is nobody to tell
+	}
+	l := &Log{events: e}
+	l.Tell(text, failed)
+	_ = e.Close()
+}
+
 // Close ends the log.
 func (l *Log) Close() error {
 	var errs []error

@@ -34,6 +34,9 @@ func programData() string {
 // ordinary users; a starter configuration, where there is none; and how the service
 // manager restarts and stops it. The MSI and `service install` both call it.
 func Prepare(s Setup) (done []string, err error) {
+	if err := refuseExposed(s.Binary, diag.CodePlace, "install it below C:\\Program Files, or another directory that only administrators can change"); err != nil {
+		return done, err
+	}
 	base := filepath.Join(programData(), "Holdfast")
 	for _, d := range []struct{ path, sddl string }{
 		{base, acl.Config()},
@@ -60,19 +63,19 @@ func Prepare(s Setup) (done []string, err error) {
 // closeDir makes a directory that ordinary users can't write. One that somebody else
 // made before, in a place where everybody may, is not taken over: what is in it is theirs.
 func closeDir(path, sddl string) (made bool, err error) {
-	err = os.Mkdir(path, 0o700)
+	err = acl.Mkdir(path, sddl)
 	switch {
 	case err == nil:
 		made = true
 	case !errors.Is(err, fs.ErrExist):
 		return false, fmt.Errorf("make directory: %w", err)
 	default:
-		who, err := acl.Writers(path)
-		if err != nil {
+		who, err := acl.DirWriters(path)
+		switch {
+		case err != nil:
 			return false, err
-		}
-		if len(who) > 0 {
-			return false, exposed(path, who, diag.CodeAccess, fmt.Sprintf("look at what is in it, then: icacls \"%s\" /setowner Administrators /T & icacls \"%s\" /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F", path, path))
+		case len(who) > 0:
+			return false, exposed(path, who, diag.CodeAccess, "look at what is in it, and move away what is not yours; then "+acl.Closing(path, true, acl.Full))
 		}
 	}
 	return made, acl.Set(path, sddl)
@@ -147,13 +150,14 @@ func setPreshutdown(h *mgr.Service, limit time.Duration) error {
 // Farewell leaves word of what an uninstall keeps, where whoever finds it looks.
 func Farewell() error {
 	base := filepath.Join(programData(), "Holdfast")
-	if !present(base) {
-		return nil
+	// This runs as the system: nothing is written where others decide what that is.
+	if who, err := acl.DirWriters(base); err != nil || len(who) > 0 {
+		return nil //nolint:nilerr // there is nothing to tell, or nobody to tell it to
 	}
 	text := "Holdfast was uninstalled, and kept what is here: the configuration, and in data the\r\n" +
 		"messages and keys. Installed again, it goes on with all of them. To destroy them:\r\n\r\n" +
 		"    rmdir /s \"" + base + "\"\r\n"
-	OpenLog(LogDir()).Tell("uninstalled; messages, keys and configuration are kept in "+base, false)
+	TellEvent("uninstalled; messages, keys and configuration are kept in "+base, false)
 	return os.WriteFile(filepath.Join(base, "KEPT.txt"), []byte(text), 0o600)
 }
 
@@ -161,8 +165,14 @@ func Farewell() error {
 // be the ones who say what the service does.
 func CheckConfig(files []string) error {
 	for _, f := range files {
-		if err := refuseExposed(f, diag.CodeAccess, fmt.Sprintf("icacls \"%s\" /inheritance:r /grant:r *S-1-5-18:F *S-1-5-32-544:F \"%s:R\", and the same for its directory", f, acl.Account)); err != nil {
+		where, who, err := acl.Exposed(f)
+		switch {
+		case gone(err): // said by who reads it
+		case err != nil:
 			return err
+		case len(who) > 0:
+			info, err := os.Stat(where)
+			return exposed(where, who, diag.CodeAccess, acl.Closing(where, err == nil && info.IsDir(), acl.Read, acl.Account))
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"runtime"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 const perm fs.FileMode = 0o600
@@ -36,7 +37,7 @@ func (f File) read() ([]byte, error) {
 	file, err := os.Open(f.Path)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, diag.FailPermanently(diag.CodeAccess, fmt.Errorf("open identity: %w", err),
-			"give the file to the user that holdfast runs as: chown holdfast "+f.Path)
+			"give the file to the user that holdfast runs as: "+howto.Here().Give(f.Path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open identity: %w", err)
@@ -50,7 +51,7 @@ func (f File) read() ([]byte, error) {
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
 		return nil, diag.FailPermanently(diag.CodeAccess,
 			fmt.Errorf("open identity %s: others may read or change it (mode %04o), and whoever reads it is everybody here", f.Path, mode),
-			fmt.Sprintf("chmod %o %s; if somebody may have read it, every credential of this node is known to them", perm, f.Path))
+			howto.Here().Close(f.Path)+"; if somebody may have read it, every credential of this node is known to them")
 	}
 	data, err := io.ReadAll(file)
 	if err != nil {

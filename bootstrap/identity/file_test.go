@@ -290,7 +290,7 @@ func TestOpenRefusesAFileThatOthersCanRead(t *testing.T) {
 		}
 		_, err := identity.Open(f, nil)
 		wantFault(t, err, diag.CodeAccess, true, "mode 06")
-		if want := "chmod 600 " + f.Path; !strings.Contains(diag.Hint(err), want) {
+		if want := "chmod 0600 " + f.Path; !strings.Contains(diag.Hint(err), want) {
 			t.Errorf("got hint %q, want %q in it", diag.Hint(err), want)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 	"github.com/holdfast-mq/holdfast/appliance/service"
 )
 
@@ -188,7 +189,7 @@ func admissionJSON(a *appliance.Admission, next string) map[string]any {
 // nextStep is the command that starts the node with a file.
 func nextStep(file string) string {
 	if abs, err := filepath.Abs(file); err == nil && abs == service.InstalledConfig() {
-		return "systemctl restart holdfast"
+		return howto.Here().Restart()
 	}
 	return ownName() + " run --config " + file
 }

@@ -90,7 +90,7 @@ func (g *globals) patient() doctor.Input {
 	socket := appliance.FindSocket(cfg.Node.DataDir)
 	client := admin.NewClient(socket)
 	return doctor.Input{
-		File: file, Config: cfg, Problems: problems, Socket: socket, Version: version, Program: ownName(),
+		File: file, Config: cfg, Problems: problems, Socket: socket, Version: version, Program: ownName(), Service: serviceConfig(),
 		Ask: func(ctx context.Context) (doctor.Node, error) {
 			ctx, cancel := context.WithTimeout(ctx, doctorAsks)
 			defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-mq/holdfast/appliance/acl"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 )
@@ -42,7 +43,11 @@ func writeNew(std stdio, name string, data []byte) error {
 
 // createFile writes a file that must not exist: what is there is somebody's.
 func createFile(name string, data []byte, perm fs.FileMode) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	create := func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm) }
+	if perm == 0o600 { // also where modes say nothing
+		create = func() (*os.File, error) { return acl.Create(name) }
+	}
+	f, err := create()
 	if errors.Is(err, fs.ErrExist) {
 		return diag.Fail(diag.CodeExists, fmt.Errorf("write %s: the file exists already", name), "name another file, or remove this one")
 	}

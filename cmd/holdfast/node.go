@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/admin"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 )
 
 // starterDir is where the built-in starter keeps its data.
@@ -45,7 +46,7 @@ func (g *globals) client() (*admin.Client, error) {
 	c := admin.NewClient(appliance.FindSocket(dir))
 	switch file := g.nodeFile(); {
 	case file == config.PackagedFile():
-		c.Absent = "`holdfast service status` says how the service is, and `" + startCommand + "` starts it; name another node's file with --config, or its directory with --data-dir"
+		c.Absent = "`holdfast service status` says how the service is, and `" + howto.Here().Start() + "` starts it; name another node's file with --config, or its directory with --data-dir"
 	case file == "" && g.dataDir == "" && installed():
 		c.Absent = "start it with `holdfast run`; ./" + starterDir + " is another node's than the service, whose file is named with --config " + config.PackagedFile()
 	}
@@ -78,7 +79,7 @@ func (g *globals) nodeDir() (string, error) {
 		return starterDir, nil
 	case file == config.PackagedFile() && closed():
 		return "", diag.Fail(diag.CodeAdminRefused, errors.New("find the node: this user may not read "+filepath.Dir(config.PackagedFile())),
-			closedHint)
+			howto.Here().Elevate())
 	}
 	cfg, problems := g.load(file)
 	for _, p := range problems {

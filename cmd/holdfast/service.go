@@ -25,8 +25,8 @@ func newServiceCmd(std stdio, g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "service",
 		Short: "Install, remove, start and stop the service [changes state]",
-		Long: "The service is the node that starts at boot, under systemd. The packages install it; with\n" +
-			"a tarball `holdfast service install` ends with the same.",
+		Long: "The service is the node that starts at boot, under systemd or the service manager of Windows.\n" +
+			"The packages install it; with a tarball or zip `holdfast service install` ends with the same.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -47,8 +47,9 @@ func newServiceInstallCmd(std stdio, g *globals) *cobra.Command {
 		Use:   "install",
 		Short: "Install the service, enable and start it [changes state]",
 		Long: "Install this program as a service: the user `holdfast`, a starter configuration where there\n" +
-			"is none, the unit; enabled at boot and started. What is there already stays as it is, and a\n" +
-			"second install changes nothing. A broken configuration is exit code 78, and nothing is done.",
+			"is none, the unit; on Windows its account and directories; enabled at boot and started. What\n" +
+			"is there already stays as it is, and a second install changes nothing. A broken configuration\n" +
+			"is exit code 78, and nothing is done.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return installService(c.Context(), std, g, noStart) },
 	}
@@ -149,7 +150,7 @@ func newServiceOrderCmd(std stdio, g *globals, verb, short string, order func(co
 func newServiceStatusCmd(std stdio, g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show how the service is, in the eyes of systemd [read-only]",
+		Short: "Show how the service is, in the eyes of the service manager [read-only]",
 		Long: "Show whether the service runs, since when, what it says of itself, whether it starts at\n" +
 			"boot, and which unit is in force. Exit code 0 when it runs, else 3. `holdfast status` asks\n" +
 			"the node itself.",

@@ -12,14 +12,14 @@ import (
 
 // What is called by other names on Windows.
 const (
-	serviceName    = "holdfast.service"
-	unitWord       = "unit"
-	startCommand   = "systemctl start holdfast"
-	restartCommand = "systemctl restart holdfast"
-	closedHint     = "run it with sudo, or join the group of the service: `sudo usermod -aG holdfast $USER`, then log in again"
+	serviceName = "holdfast.service"
+	unitWord    = "unit"
 	// otherDirHint takes the directory as its second argument, twice.
 	otherDirHint = "`systemctl edit holdfast`, with ReadWritePaths=%[2]s under [Service] and RequiresMountsFor=%[2]s under [Unit]"
 )
+
+// serviceConfig is for Windows: elsewhere the unit is asked.
+func serviceConfig() string { return "" }
 
 func serviceRegistered() bool {
 	return exists("/usr/lib/systemd/system/holdfast.service") || exists("/etc/systemd/system/holdfast.service")

@@ -21,14 +21,14 @@ import (
 
 // What is called by other names elsewhere.
 const (
-	serviceName    = "Holdfast"
-	unitWord       = "runs"
-	startCommand   = "holdfast service start"
-	restartCommand = "holdfast service restart"
-	closedHint     = "open PowerShell or cmd with \"Run as administrator\", then run it again"
+	serviceName = "Holdfast"
+	unitWord    = "runs"
 	// otherDirHint takes the directory as its second argument.
 	otherDirHint = "`icacls \"%[2]s\" /grant \"NT SERVICE\\Holdfast:(OI)(CI)F\"`, then `holdfast service restart`"
 )
+
+// serviceConfig is the configuration that the service names.
+func serviceConfig() string { return service.InstalledConfig() }
 
 func serviceRegistered() bool { return service.InstalledConfig() != "" }
 
@@ -94,9 +94,7 @@ func installerCmds() []*cobra.Command {
 				_, err = service.Prepare(service.Setup{Binary: exe, Config: config.PackagedFile(), Starter: config.Starter()})
 				if err != nil {
 					// The installer shows no output of what it runs.
-					log := service.OpenLog(service.LogDir())
-					log.Tell(strings.TrimSpace("not installed: "+err.Error()+"\r\n"+diag.Hint(err)), true)
-					_ = log.Close()
+					service.TellEvent(strings.TrimSpace("not installed: "+err.Error()+"\r\n"+diag.Hint(err)), true)
 				}
 				return err
 			},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 	"github.com/holdfast-mq/holdfast/appliance/service"
 	"github.com/holdfast-mq/holdfast/appliance/tune"
 )
@@ -161,7 +162,7 @@ func asRoot(command string) string {
 	if os.Geteuid() == 0 {
 		return command
 	}
-	return "sudo " + command
+	return howto.Here().AsRoot(command)
 }
 
 // words are the command for the same node and settings, with more.

@@ -12,10 +12,9 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance"
 	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/howto"
 	"github.com/holdfast-mq/holdfast/appliance/service"
 )
-
-// restartCommand is what a person types when the time has come.
 
 func newUpgradeCheckCmd(std stdio, g *globals) *cobra.Command {
 	var policy string
@@ -43,7 +42,7 @@ func upgradeCheck(std stdio, g *globals, policy string) error {
 			"restart": err == nil, "code": diag.CodeOf(err), "what": errText(err), "fix": diag.Hint(err),
 		})
 	} else if err == nil {
-		fmt.Fprintf(std.out, "holdfast %s may take over: %s\n", version, restartCommand)
+		fmt.Fprintf(std.out, "holdfast %s may take over: %s\n", version, howto.Here().Restart())
 	} else {
 		fmt.Fprintf(std.err, "holdfast: not restarted, the version before runs on: %v\nhint: %s\n", err, diag.Hint(err))
 	}
@@ -67,17 +66,17 @@ func (g *globals) mayRestart(policy string) error {
 			}
 		}
 		return diag.Fail(p.Code, errors.New(firstError(problems)),
-			"correct that, as `holdfast check "+file+"` shows, then: "+restartCommand)
+			"correct that, as `holdfast check "+file+"` shows, then: "+howto.Here().Restart())
 	}
 	if err := appliance.CheckStore(cfg.Node.DataDir); err != nil {
 		return err
 	}
 	switch {
 	case policy == "no":
-		return diag.Fail(diag.CodeKeepRunning, errors.New("RESTART_ON_UPGRADE is no"), restartCommand)
+		return diag.Fail(diag.CodeKeepRunning, errors.New("RESTART_ON_UPGRADE is no"), howto.Here().Restart())
 	case policy == "auto" && cfg.Replicated():
 		return diag.Fail(diag.CodeKeepRunning, fmt.Errorf("this is one of %d nodes, which are restarted one after the other", len(cfg.Cluster.Peers)),
-			restartCommand+", when `holdfast status` says ready on all of them")
+			howto.Here().Restart()+", when `holdfast status` says ready on all of them")
 	}
 	return nil
 }

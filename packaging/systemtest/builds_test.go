@@ -5,13 +5,14 @@
 package systemtest
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-mq/holdfast/packaging/nest"
 )
 
 // Two versions of the same sources.
@@ -31,8 +32,8 @@ var dist = sync.OnceValues(func() (string, error) {
 		cmd := exec.Command("go", "run", "./packaging", "-out", filepath.Join(dir, version), "-version", version,
 			"-arch", runtime.GOARCH, "-format", "deb,rpm,tar")
 		cmd.Dir = filepath.Join("..", "..")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build packages of %s: %w: %s", version, err, out)
+		if err := nest.Tell(cmd); err != nil {
+			return "", err
 		}
 	}
 	return dir, nil
@@ -45,9 +46,9 @@ func built(t *testing.T, version, extension string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(dir, version, "*"+extension))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("got %v, %v for %s of version %s, want one file", files, err, extension, version)
+	file, err := nest.Built(filepath.Join(dir, version), extension)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return files[0]
+	return file
 }

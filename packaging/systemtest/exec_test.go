@@ -9,13 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/packaging/nest"
 )
 
 // result is what a command printed and how it ended.
@@ -83,20 +84,8 @@ func (c *container) write(path, text string) {
 // put copies a file of this machine into the container, and returns its path there.
 func (c *container) put(from string) string {
 	c.t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer in.Close()
 	to := filepath.Join("/root", filepath.Base(from))
-	out, err := os.Create(filepath.Join(c.root, to))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
+	if err := nest.Copy(from, filepath.Join(c.root, to)); err != nil {
 		c.t.Fatal(err)
 	}
 	return to
@@ -105,17 +94,8 @@ func (c *container) put(from string) string {
 // eventually asks until there is no more error, and fails with the last.
 func (c *container) eventually(f func() error) {
 	c.t.Helper()
-	deadline := time.After(patience)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline:
-			c.t.Fatal(err)
-		case <-time.After(50 * time.Millisecond):
-		}
+	if err := nest.Until(patience, 50*time.Millisecond, f); err != nil {
+		c.t.Fatal(err)
 	}
 }
 

@@ -8,15 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"runtime"
-	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-mq/holdfast/packaging/nest"
 )
 
 // workDirVar tells the inner process its directory.
@@ -33,41 +30,15 @@ func TestMain(m *testing.M) {
 // they end, no mount and no process is left of them.
 func outside() int {
 	if why := missing(); why != "" {
-		fmt.Printf("skipping: needs %s\n", why)
-		if os.Getenv("HOLDFAST_TEST_SKIP_NOTHING") != "" {
-			return 1
-		}
-		return 0
+		return nest.Skipped(why)
 	}
-	dir, err := workDir()
+	dir, err := nest.WorkDir("run-")
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
 	defer tidy(dir)
-	// The death of the thread that starts it would be taken for that of the process.
-	runtime.LockOSThread()
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), workDirVar+"="+dir)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:   syscall.CLONE_NEWPID,
-		Unshareflags: syscall.CLONE_NEWNS,
-		Pdeathsig:    syscall.SIGKILL,
-	}
-	// The terminal interrupts both; this one stays to tidy up.
-	signal.Ignore(os.Interrupt)
-	err = cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit) && exit.ExitCode() > 0:
-		return exit.ExitCode()
-	default:
-		fmt.Printf("run the tests in namespaces: %v\n", err)
-		return 1
-	}
+	return nest.Again(workDirVar, dir, 0)
 }
 
 // tidy removes what neither the end of a process nor that of a namespace does.
@@ -105,32 +76,7 @@ func missing() string {
 	if os.Geteuid() != 0 {
 		return "root"
 	}
-	var lost []string
-	for _, tool := range []string{"mmdebstrap", "systemd-nspawn", "nsenter", "unshare", "ip", "tar", "git", "go"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			lost = append(lost, tool)
-		}
-	}
-	return strings.Join(lost, ", ")
-}
-
-// cacheDir keeps root file systems from one run to the next.
-func cacheDir() (string, error) {
-	user, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(user, "holdfast")
-	return dir, os.MkdirAll(dir, 0o755)
-}
-
-// workDir is below the cache and not in /tmp, which may be memory.
-func workDir() (string, error) {
-	cache, err := cacheDir()
-	if err != nil {
-		return "", err
-	}
-	return os.MkdirTemp(cache, "run-")
+	return nest.Lost("mmdebstrap", "systemd-nspawn", "nsenter", "unshare", "ip", "tar", "git", "go")
 }
 
 // newDir makes a directory for something that the tests share, or that is

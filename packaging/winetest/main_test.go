@@ -6,19 +6,18 @@ package winetest
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-mq/holdfast/packaging/nest"
 )
 
 // workDirVar tells the inner process its directory.
@@ -42,19 +41,9 @@ func TestMain(m *testing.M) {
 // however they end, no mount, no process and no port is left of them.
 func outside() int {
 	if why := missing(); why != "" {
-		fmt.Printf("skipping: needs %s\n", why)
-		if os.Getenv("HOLDFAST_TEST_SKIP_NOTHING") != "" {
-			return 1
-		}
-		return 0
+		return nest.Skipped(why)
 	}
-	cache, err := cacheDir()
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	// Not in /tmp, which may be memory.
-	dir, err := os.MkdirTemp(cache, "wine-")
+	dir, err := nest.WorkDir("wine-")
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -64,32 +53,11 @@ func outside() int {
 			fmt.Printf("tidy up: %v\n", err)
 		}
 	}()
-	if err := prepare(cache, dir); err != nil {
+	if err := prepare(dir); err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	// The death of the thread that starts it would be taken for that of the process.
-	runtime.LockOSThread()
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), workDirVar+"="+dir)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:   syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
-		Unshareflags: syscall.CLONE_NEWNS,
-		Pdeathsig:    syscall.SIGKILL,
-	}
-	// The terminal interrupts both; this one stays to tidy up.
-	signal.Ignore(os.Interrupt)
-	err = cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit) && exit.ExitCode() > 0:
-		return exit.ExitCode()
-	}
-	fmt.Printf("run the tests in namespaces: %v\n", err)
-	return 1
+	return nest.Again(workDirVar, dir, syscall.CLONE_NEWNET)
 }
 
 func inside(m *testing.M) int {
@@ -114,14 +82,14 @@ func inside(m *testing.M) int {
 const pristine = "/home/w/pristine"
 
 func firstBoot(root string) error {
-	cache, err := cacheDir()
+	cache, err := nest.CacheDir()
 	if err != nil {
 		return err
 	}
-	image := filepath.Join(cache, fmt.Sprintf("windows-%s.tar", imageKey()))
+	image := filepath.Join(cache, fmt.Sprintf("windows-%s.tar", nest.Key(recipe())))
 	home := filepath.Join(root, "home/w")
 	if _, err := os.Stat(image); err == nil {
-		return tell(exec.Command("tar", "--extract", "--numeric-owner", "--file", image, "--directory", home))
+		return nest.Unpack(image, home)
 	}
 	for _, args := range [][]string{{"wine64", "wineboot", "-i"}, {"wineserver", "-w"}} {
 		out, err := os.Create(filepath.Join(os.Getenv(workDirVar), "boot.log")) // no pipe: services keep it open
@@ -135,7 +103,7 @@ func firstBoot(root string) error {
 		}
 	}
 	part := filepath.Join(os.Getenv(workDirVar), "windows.tar")
-	if err := tell(exec.Command("tar", "--create", "--numeric-owner", "--file", part, "--directory", home, filepath.Base(pristine))); err != nil {
+	if err := nest.Tell(exec.Command("tar", "--create", "--numeric-owner", "--file", part, "--directory", home, filepath.Base(pristine))); err != nil {
 		return err
 	}
 	return os.Rename(part, image)
@@ -152,30 +120,14 @@ func missing() string {
 	if os.Geteuid() != 0 || runtime.GOARCH != "amd64" {
 		return "root, on amd64"
 	}
-	var lost []string
-	for _, tool := range []string{"mmdebstrap", "wixl", "msibuild", "osslsigncode", "ip", "tar", "unzip", "git", "go"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			lost = append(lost, tool)
-		}
-	}
-	return strings.Join(lost, ", ")
-}
-
-// cacheDir keeps the root file system from one run to the next.
-func cacheDir() (string, error) {
-	user, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(user, "holdfast")
-	return dir, os.MkdirAll(dir, 0o755)
+	return nest.Lost("mmdebstrap", "wixl", "msibuild", "osslsigncode", "ip", "tar", "unzip", "git", "go")
 }
 
 // prepare unpacks a Debian with Wine, and meanwhile builds what is tested. Wine of
 // Debian 12 has not what programs of Go need; that of 13 does.
-func prepare(cache, dir string) error {
+func prepare(dir string) error {
 	unpacked := make(chan error, 1)
-	go func() { unpacked <- unpack(cache, dir) }()
+	go func() { unpacked <- unpack(dir) }()
 	return errors.Join(build(dir), <-unpacked)
 }
 
@@ -183,30 +135,16 @@ func recipe() []string {
 	return []string{"--quiet", "--variant=minbase", "--include=wine64,wine,ca-certificates", "trixie"}
 }
 
-// imageKey is another one for another recipe.
-func imageKey() string {
-	key := sha256.Sum256([]byte(strings.Join(recipe(), "\n")))
-	return fmt.Sprintf("%x", key[:8])
-}
-
-func unpack(cache, dir string) error {
-	image := filepath.Join(cache, "rootfs-"+imageKey()+".tar")
-	if _, err := os.Stat(image); err != nil {
-		part := filepath.Join(dir, "part.tar")
-		cmd := exec.Command("mmdebstrap", append(recipe(), part)...)
-		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
-		if err := tell(cmd); err != nil {
-			return err
-		}
-		if err := os.Rename(part, image); err != nil {
-			return err
-		}
+func unpack(dir string) error {
+	image, err := nest.Image(recipe(), dir)
+	if err != nil {
+		return err
 	}
 	root := filepath.Join(dir, "root")
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return err
 	}
-	if err := tell(exec.Command("tar", "--extract", "--numeric-owner", "--file", image, "--directory", root)); err != nil {
+	if err := nest.Unpack(image, root); err != nil {
 		return err
 	}
 	return os.MkdirAll(filepath.Join(root, "home/w"), 0o755)
@@ -225,7 +163,7 @@ func build(dir string) error {
 		}
 		cmd := exec.Command("go", "run", "./packaging", "-windows", "-arch", "amd64", "-test-sign", "-version", version, "-out", filepath.Join(dir, version))
 		cmd.Dir = top
-		if err := tell(cmd); err != nil {
+		if err := nest.Tell(cmd); err != nil {
 			return err
 		}
 	}
@@ -233,16 +171,9 @@ func build(dir string) error {
 		cmd := exec.Command("go", "test", "-trimpath", "-c", "-o", filepath.Join(dir, name+".test.exe"), "./appliance/"+name)
 		cmd.Dir = top
 		cmd.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
-		if err := tell(cmd); err != nil {
+		if err := nest.Tell(cmd); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func tell(cmd *exec.Cmd) error {
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return nil
 }

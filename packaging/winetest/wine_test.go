@@ -8,13 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-mq/holdfast/packaging/nest"
 )
 
 // patience bounds every wait; a loaded machine needs a good part of it.
@@ -28,13 +29,14 @@ type windows struct {
 	t      *testing.T
 	root   string // of the Debian that Wine is in
 	prefix string // in it
+	creds  string // of the administrator; "" where the starter has them
 }
 
 // boot makes a new Windows, whose services run until the end of the test.
 func boot(t *testing.T) *windows {
 	t.Helper()
 	w := &windows{t: t, root: filepath.Join(os.Getenv(workDirVar), "root"), prefix: "/home/w/" + t.Name()}
-	if err := tell(exec.Command("cp", "--archive", filepath.Join(w.root, pristine), filepath.Join(w.root, w.prefix))); err != nil {
+	if err := nest.Tell(exec.Command("cp", "--archive", filepath.Join(w.root, pristine), filepath.Join(w.root, w.prefix))); err != nil {
 		t.Fatal(err)
 	}
 	w.must("wineserver", "-p")
@@ -102,22 +104,7 @@ func (w *windows) path(windows string) string {
 
 func (w *windows) put(from, to string) {
 	w.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(w.path(to)), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
-	in, err := os.Open(from)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := os.Create(w.path(to))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
+	if err := nest.Copy(from, w.path(to)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -144,17 +131,8 @@ func (w *windows) log() string {
 // eventually asks until there is no more error, and fails with the last.
 func (w *windows) eventually(f func() error) {
 	w.t.Helper()
-	deadline := time.After(patience)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline:
-			w.t.Fatalf("%v\nlog:\n%s", err, w.log())
-		case <-time.After(100 * time.Millisecond):
-		}
+	if err := nest.Until(patience, 100*time.Millisecond, f); err != nil {
+		w.t.Fatalf("%v\nlog:\n%s", err, w.log())
 	}
 }
 
