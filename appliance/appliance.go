@@ -68,6 +68,9 @@ type Appliance struct {
 	started time.Time
 	process string // tells this process from every other node's
 	current atomic.Pointer[config.Config]
+	// asRead is the configuration as a reload or apply read it last, with a block cluster
+	// that is not in force; nil before.
+	asRead atomic.Pointer[config.Config]
 
 	dir      *datadir.Dir
 	identity *identity.Identity

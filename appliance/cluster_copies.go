@@ -210,7 +210,7 @@ func bringText(gone []string, needed int) string {
 	which := strings.Join(gone, " and ")
 	switch {
 	case needed <= 0:
-		return "those that are there are enough: " + electionFix()
+		return "those that are there are enough, unless one of them started empty and has to get everything first: then bring " + which + " up. Else " + electionFix()
 	case needed == 1 && len(gone) > 1:
 		which = strings.Join(gone, " or ")
 	case needed < len(gone):

@@ -155,6 +155,10 @@ func clusterProblems(c admin.Cluster) []admin.Problem {
 		if m.Problem != "" && !m.Self {
 			add(cmp.Or(m.Code, diag.CodeClusterPeer), "cluster: "+m.Address+": "+m.Problem, m.Fix)
 		}
+		if m.OtherFile && m.Name == c.Leader && c.Growth == nil {
+			add(diag.CodeDiffers, "cluster: node "+m.Name+" leads and applies its file, which is another one than this node's",
+				"put the same file on all nodes; `holdfast plan` here shows what this one would change")
+		}
 	}
 	stuck := 0
 	for _, p := range c.Streams {

@@ -54,6 +54,14 @@ func newChange(cfg *config.Config, by string) change {
 	return c
 }
 
+// newChange is a configuration that was read while the node runs: how many nodes there are
+// is what the node was started with, whatever the block `cluster:` says by now.
+func (a *Appliance) newChange(cfg *config.Config, by string) change {
+	now := *cfg
+	now.Cluster = a.opts.Config.Cluster
+	return newChange(&now, by)
+}
+
 // outcome is what became of a change.
 type outcome struct {
 	report   bootstrap.Report

@@ -34,7 +34,7 @@ func (a *Appliance) Plan(ctx context.Context, r admin.PlanRequest) (admin.PlanAn
 	if err != nil {
 		return admin.PlanAnswer{}, err
 	}
-	c := newChange(cfg, "")
+	c := a.newChange(cfg, "")
 	plan, err := a.compare(ctx, c, history)
 	if err != nil {
 		return admin.PlanAnswer{}, err
@@ -63,7 +63,7 @@ func (a *Appliance) Apply(ctx context.Context, r admin.ApplyRequest, progress fu
 	if err != nil {
 		return admin.ApplyAnswer{}, err
 	}
-	c := newChange(cfg, r.By)
+	c := a.newChange(cfg, r.By)
 	c.consents, c.rollback, c.asked, c.shown = r.Consents, r.Rollback, true, r.Digest
 	var last time.Time
 	c.progress = func(done, total int, now string) {
@@ -84,6 +84,7 @@ func (a *Appliance) Apply(ctx context.Context, r admin.ApplyRequest, progress fu
 	a.log.Info("configuration applied", keyUser, r.By, keyDigest, digest(cfg), "revision", out.revision)
 	a.tellApplied(out.report, false)
 	if own {
+		a.asRead.Store(cfg)
 		a.reloaded(nil)
 	}
 	return admin.ApplyAnswer{Own: own, Report: out.report, Revision: out.revision, NeedRestart: needRestart(a.opts.Config, cfg)}, nil

@@ -34,12 +34,13 @@ func (a *Appliance) reload(ctx context.Context, by string) {
 	}
 	a.news("reload", nil)
 	before := digest(a.config())
-	out, err := a.converge(ctx, newChange(cfg, by))
+	out, err := a.converge(ctx, a.newChange(cfg, by))
 	if err != nil {
 		a.log.Error("configuration not reloaded, the old one stays in force", keyErr, err, keyFix, diag.Hint(err))
 		a.reloaded(&admin.Problem{Severity: diag.Error.String(), Code: diag.CodeOf(err), What: err.Error(), Fix: diag.Hint(err)})
 		return
 	}
+	a.asRead.Store(cfg)
 	a.tellApplied(out.report, true)
 	a.warn(problems)
 	for _, key := range needRestart(a.opts.Config, cfg) {
@@ -76,7 +77,8 @@ func needRestart(started, now *config.Config) []string {
 
 func (a *Appliance) needRestart() []string {
 	out := needRestart(a.opts.Config, a.config())
-	if a.growth.clusterChanged() {
+	read := a.asRead.Load()
+	if a.growth.clusterChanged() || read != nil && !reflect.DeepEqual(a.opts.Config.Cluster, read.Cluster) {
 		out = append(out, "cluster")
 	}
 	return out

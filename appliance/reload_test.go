@@ -4,6 +4,7 @@ package appliance
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,6 +50,54 @@ func TestStatusTellsTheDurabilityInForce(t *testing.T) {
 		}
 		r.stop(t)
 	}
+}
+
+// A block cluster that somebody adds is for the next start: until then there is one node,
+// and what was applied of the file must not look older than it at that start.
+func TestClusterInTheFileChangesNothingBeforeARestart(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("what three nodes share, and nobody else has"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, reload := reloadable(t, shop, &logged{})
+	revisions := func() int {
+		t.Helper()
+		p, err := r.Plan(t.Context(), admin.PlanRequest{})
+		if err != nil || p.Stale != nil {
+			t.Fatalf("got %v and stale %v, want a plan of a file that is not stale", err, p.Stale)
+		}
+		return len(p.Revisions)
+	}
+	grouped := func() []string {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		var on []string
+		for account, decisions := range r.groups {
+			for _, d := range decisions {
+				if d.on {
+					on = append(on, fmt.Sprint(account, " ", d.lane))
+				}
+			}
+		}
+		slices.Sort(on)
+		return on
+	}
+	before, lanes := revisions(), grouped()
+	block := fmt.Sprintf("cluster: {name: plant, listen: \"127.0.0.1:6222\", peers: [\"127.0.0.1:6222\", \"127.0.0.2:6222\", \"127.0.0.3:6222\"], secret: %q}\n", "file:"+secret)
+	if s := reload(shop + block); !slices.Equal(s.NeedRestart, []string{"cluster"}) || !s.Ready || len(s.Problems) > 0 {
+		t.Errorf("got %q for a restart, ready %t and %+v, want cluster alone", s.NeedRestart, s.Ready, s.Problems)
+	}
+	if got := revisions(); got != before {
+		t.Errorf("got %d revisions, want the %d of before", got, before)
+	}
+	if got := grouped(); len(lanes) == 0 || !slices.Equal(got, lanes) {
+		t.Errorf("got group commit for %q, want it for %q as before", got, lanes)
+	}
+	if s := reload(shop); len(s.NeedRestart) > 0 {
+		t.Errorf("got %q for a restart with the block gone again, want nothing", s.NeedRestart)
+	}
+	revisions()
+	r.stop(t)
 }
 
 func TestMinFreeNeedsNoRestart(t *testing.T) {

@@ -123,7 +123,7 @@ func natsFailed(err error) error {
 	var api *nats.APIError
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return diag.Fail(diag.CodeUnknownObject, told, "no stream takes this subject, and the message is not stored; `holdfast status --output json` lists the subjects of each stream")
+		return diag.Fail(diag.CodeUnknownObject, told, "no stream takes this subject, or the one that does has no leader now, and the message is not stored; `holdfast status --output json` lists the subjects of each stream, `holdfast cluster status` who leads")
 	case errors.As(err, &api) && api.ErrorCode == 10002:
 		return diag.Fail(diag.CodeDiskFull, told, "the disk limit of the account is reached, or publishing is stopped for want of room; `holdfast status` says which")
 	}
