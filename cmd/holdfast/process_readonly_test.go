@@ -108,7 +108,7 @@ func (n *node) saysReadOnly(since time.Time, s *systemd) {
 	if code, _ := n.get("/livez"); code != 200 {
 		n.t.Errorf("got %d of /livez, want 200: a restart heals no disk", code)
 	}
-	if code, out := n.holdfast("status", "-c", "holdfast.yaml"); code != exitNotReady || !strings.Contains(out, "PUBLISHING STOPPED, the data directory can't be written") || !strings.Contains(out, "failed writes since the start") {
+	if code, out := n.holdfast("status", "-c", "holdfast.yaml"); code != exitNotReady || !strings.Contains(out, "PUBLISHING STOPPED since ") || !strings.Contains(out, ", the data directory can't be written") || !strings.Contains(out, "failed writes since the start") {
 		n.t.Errorf("got exit code %d and %q, want that it can't be written", code, out)
 	}
 }

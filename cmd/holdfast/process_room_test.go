@@ -311,7 +311,7 @@ func TestProcessSaysThatTheDiskFailed(t *testing.T) {
 			if _, body := n.get("/metrics"); !strings.Contains(body, "holdfast_storage_writable 0\n") || !strings.Contains(body, "holdfast_storage_publishing_stopped 1\n") {
 				t.Error("got metrics that don't tell of it")
 			}
-			if code, out := n.holdfast("status", "-c", "holdfast.yaml"); code != exitNotReady || !strings.Contains(out, "PUBLISHING STOPPED, the data directory can't be written") {
+			if code, out := n.holdfast("status", "-c", "holdfast.yaml"); code != exitNotReady || !strings.Contains(out, "PUBLISHING STOPPED since ") || !strings.Contains(out, ", the data directory can't be written") {
 				t.Errorf("got exit code %d and %q, want that it can't be written", code, out)
 			}
 			n.logged("publishing stopped: the data directory can't be written")
