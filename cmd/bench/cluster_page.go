@@ -59,7 +59,7 @@ func (p *clusterPage) growsSection(b *strings.Builder) {
 	b.WriteString("Somebody publishes meanwhile. The limit is writing as much twice to the same volume, with an fsync at the end; the three nodes share that volume.\n\n")
 	b.WriteString("| Until all have three copies | ÷ the limit | Nothing acknowledged for | On disk |\n|---|---|---|---|\n")
 	for _, g := range p.Growths {
-		fmt.Fprintf(b, "| %s | %.1f | %s | %s |\n", quantity(g.Copied, seconds), g.Copied/g.Limit, quantity(g.Cut, seconds), byteSize(int(g.Bytes)))
+		fmt.Fprintf(b, "| %s | %.1f | %s | %s |\n", quantity(g.Copied, seconds), g.Copied/g.Limit, quantity(g.Cut, seconds), fmt.Sprintf("%d MiB", g.Bytes>>20))
 	}
 }
 
