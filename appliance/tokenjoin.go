@@ -231,10 +231,11 @@ func (t TokenJoin) keyFile() string { return filepath.Join(filepath.Dir(t.File),
 // redeem tries for a while.
 func (t TokenJoin) redeem(ctx context.Context, token join.Token, key ed25519.PrivateKey, name string) (join.Grant, error) {
 	var g join.Grant
-	return g, t.patiently(ctx, func() (err error) {
+	err := t.patiently(ctx, func() (err error) {
 		g, err = join.Redeem(ctx, token, key, name, t.Version)
 		return err
 	})
+	return g, err
 }
 
 // patiently asks a node that does not answer again, for a while.
