@@ -68,8 +68,8 @@ type Appliance struct {
 	started time.Time
 	process string // tells this process from every other node's
 	current atomic.Pointer[config.Config]
-	// asRead is the configuration as a reload or apply read it last, with a block cluster
-	// that is not in force; nil before.
+	// asRead is the node's own configuration as it was read last, with a block cluster that
+	// may not be in force yet.
 	asRead atomic.Pointer[config.Config]
 
 	dir      *datadir.Dir
@@ -164,6 +164,7 @@ func Open(o Options) (_ *Appliance, err error) {
 		a.watched = look(o.Watched())
 	}
 	a.current.Store(o.Config)
+	a.asRead.Store(o.Config)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())

@@ -156,3 +156,24 @@ func TestProblemsOfTheClusterAreInTheStatus(t *testing.T) {
 		t.Errorf("got %q, want neither what is said elsewhere nor all streams", all)
 	}
 }
+
+// Only the file of the node that leads is applied: others that differ are no news here.
+func TestALeaderWithAnotherFileIsInTheStatus(t *testing.T) {
+	for name, test := range map[string]struct {
+		leader string
+		other  bool
+		growth *admin.Growth
+		want   int
+	}{
+		"it leads":           {"b", true, nil, 1},
+		"it follows":         {"a", true, nil, 0},
+		"the same file":      {"b", false, nil, 0},
+		"while a node grows": {"b", true, &admin.Growth{}, 0},
+	} {
+		c := admin.Cluster{Leader: test.leader, Growth: test.growth, Nodes: []admin.Member{{Name: "a", Self: true}, {Name: "b", OtherFile: test.other}}}
+		got := clusterProblems(c)
+		if len(got) != test.want || len(got) > 0 && (got[0].Code != diag.CodeDiffers || !strings.Contains(got[0].What, "node b leads") || got[0].Fix == "") {
+			t.Errorf("%s: got %+v, want %d that names node b", name, got, test.want)
+		}
+	}
+}

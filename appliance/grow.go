@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -52,7 +50,6 @@ func (*Again) Error() string { return "the node is opened anew" }
 // growth is how a single node becomes one of a cluster.
 type growth struct {
 	config  *config.Config // with the block cluster
-	latest  atomic.Pointer[config.Config]
 	cluster *cluster
 	retry   time.Time // not before
 
@@ -72,42 +69,19 @@ func (a *Appliance) beginGrowth(c *cluster) {
 		g.retry = time.Now().Add(growPause)
 		g.status.Problem, g.status.Fix = again.failed.Error(), diag.Hint(again.failed)
 	}
-	g.latest.Store(a.opts.Config)
-	a.opts.Config = withoutCluster(a.opts.Config)
+	single := *a.opts.Config
+	single.Cluster = nil
+	a.opts.Config = &single
 	a.current.Store(a.opts.Config)
-	if load := a.opts.Load; load != nil {
-		a.opts.Load = func(texts []config.Text) (*config.Config, diag.List) {
-			cfg, problems := load(texts)
-			if cfg == nil {
-				return nil, problems
-			}
-			if texts == nil {
-				g.latest.Store(cfg)
-			}
-			return withoutCluster(cfg), problems
-		}
-	}
 	a.growth = g
-}
-
-// withoutCluster is a configuration for as long as the node is a single one.
-func withoutCluster(cfg *config.Config) *config.Config {
-	c := *cfg
-	c.Cluster = nil
-	return &c
 }
 
 // wholeConfig is the configuration with the block cluster, of a node that grows, too.
 func (a *Appliance) wholeConfig() *config.Config {
 	if a.growth != nil {
-		return a.growth.latest.Load()
+		return a.asRead.Load()
 	}
 	return a.config()
-}
-
-// clusterChanged reports whether the block cluster in the file is another one by now.
-func (g *growth) clusterChanged() bool {
-	return g != nil && !reflect.DeepEqual(g.config.Cluster, g.latest.Load().Cluster)
 }
 
 func (g *growth) say(f func(*admin.Growth)) {

@@ -41,7 +41,7 @@ func (a *Appliance) Plan(ctx context.Context, r admin.PlanRequest) (admin.PlanAn
 	}
 	out := admin.PlanAnswer{
 		Own: own, Plan: plan, Digest: plan.Digest(), Problems: admin.Problems(problems),
-		NeedRestart: needRestart(a.opts.Config, cfg),
+		NeedRestart: needRestart(a.startedWith(), cfg),
 	}
 	if old, _, stale := history.Stale(c.digest); stale {
 		old.Objects = nil
@@ -87,7 +87,7 @@ func (a *Appliance) Apply(ctx context.Context, r admin.ApplyRequest, progress fu
 		a.asRead.Store(cfg)
 		a.reloaded(nil)
 	}
-	return admin.ApplyAnswer{Own: own, Report: out.report, Revision: out.revision, NeedRestart: needRestart(a.opts.Config, cfg)}, nil
+	return admin.ApplyAnswer{Own: own, Report: out.report, Revision: out.revision, NeedRestart: needRestart(a.startedWith(), cfg)}, nil
 }
 
 // ownFiles are the files that the node reads at its next start, whatever was applied

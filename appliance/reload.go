@@ -33,6 +33,7 @@ func (a *Appliance) reload(ctx context.Context, by string) {
 		return
 	}
 	a.news("reload", nil)
+	a.asRead.Store(cfg)
 	before := digest(a.config())
 	out, err := a.converge(ctx, a.newChange(cfg, by))
 	if err != nil {
@@ -40,10 +41,9 @@ func (a *Appliance) reload(ctx context.Context, by string) {
 		a.reloaded(&admin.Problem{Severity: diag.Error.String(), Code: diag.CodeOf(err), What: err.Error(), Fix: diag.Hint(err)})
 		return
 	}
-	a.asRead.Store(cfg)
 	a.tellApplied(out.report, true)
 	a.warn(problems)
-	for _, key := range needRestart(a.opts.Config, cfg) {
+	for _, key := range needRestart(a.startedWith(), cfg) {
 		a.log.Warn("changed, but a restart is needed for it to take effect", keyWhat, key)
 	}
 	a.log.Info("configuration reloaded", keyDigest, digest(cfg), "before", before)
@@ -76,12 +76,18 @@ func needRestart(started, now *config.Config) []string {
 }
 
 func (a *Appliance) needRestart() []string {
-	out := needRestart(a.opts.Config, a.config())
-	read := a.asRead.Load()
-	if a.growth.clusterChanged() || read != nil && !reflect.DeepEqual(a.opts.Config.Cluster, read.Cluster) {
-		out = append(out, "cluster")
+	cfg := *a.config()
+	cfg.Cluster = a.asRead.Load().Cluster
+	return needRestart(a.startedWith(), &cfg)
+}
+
+// startedWith is the configuration of the start, with the block cluster of a node that is
+// a single one until it has grown, too.
+func (a *Appliance) startedWith() *config.Config {
+	if a.growth != nil {
+		return a.growth.config
 	}
-	return out
+	return a.opts.Config
 }
 
 // nodeOf and listenOf are parts in which the same file has the same path, from
