@@ -54,9 +54,19 @@ func (l *serverLog) Errorf(format string, args ...any) {
 	case l.refused(format, args):
 	case unfinished(format, args):
 		l.write(slog.LevelInfo, formatUnfinished, args[:2])
+	case ofRoutes(format):
+		l.write(slog.LevelWarn, format, args)
 	default:
 		l.write(slog.LevelError, format, args)
 	}
+}
+
+// ofRoutes reports whether an error is of a connection that ended or was not made, and
+// that is made again: only those between servers are errors to the server. Every start
+// of a cluster has some, when two nodes dial each other at once and one connection is
+// given up. Whether another node can be reached is said by package appliance.
+func ofRoutes(format string) bool {
+	return strings.Contains(format, "Error flushing: ") || strings.HasPrefix(format, "Error trying to connect to route (attempt ")
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,8 @@ func TestLogLevelsFollowTheReader(t *testing.T) {
 	l.Noticef("  Restoring partial batch write for stream '%s > %s' (seq %d to %d)", key, "ORDERS", 1, 2)
 	l.Warnf("Account [%s] fetch took %v", key, time.Second)
 	l.Warnf("no room for %q", "inner.orders")
+	l.Errorf("10.0.0.1:6222 - rid:12 - Error flushing: %v", syscall.EPIPE)
+	l.Errorf("Error trying to connect to route (attempt %v): %v", 1, syscall.ECONNREFUSED)
 	l.Errorf("unknown account %s", "A"+strings.Repeat("C", 55))
 	l.Debugf("%s", "never")
 	l.Tracef("%s", "never")
@@ -42,6 +45,8 @@ func TestLogLevelsFollowTheReader(t *testing.T) {
 		"INFO text=Restoring partial batch write for stream 'shop > ORDERS' (seq 1 to 2)",
 		"WARN text=Account [shop] fetch took 1s",
 		`WARN text=no room for "orders"`,
+		"WARN text=10.0.0.1:6222 - rid:12 - Error flushing: broken pipe",
+		"WARN text=Error trying to connect to route (attempt 1): connection refused",
 		"ERROR text=unknown account A" + strings.Repeat("C", 55),
 	}
 	if diff := cmp.Diff(want, h.all()); diff != "" {
