@@ -109,14 +109,15 @@ type Appliance struct {
 
 	seenKeys sync.Map // name of the user, by public key: all keys since the start
 
-	publishing sync.Mutex        // serialises publishIdentity; guards published
+	publishing sync.Mutex        // serialises publishIdentity; guards published and carried
 	published  map[string]string // account tokens that the server has, by public key
 
 	applied chan struct{} // somebody applied, which may have left something to try again
 	watched string        // what the configuration's files looked like when they were read
 
 	applying sync.Mutex               // serialises what changes the topology; taken before publishing. Guards grouped and scratch
-	grouped  map[string][]ingest.Lane // what goes through group commit, by account
+	grouped  map[string][]ingest.Lane // what goes through group commit on a single node, by account
+	carried  map[string][]ingest.Lane // the same in a cluster
 	scratch  map[string][]ingest.Lane // what does for the time of a measurement, by account
 
 	mu         sync.Mutex // guards what follows; taken last, never while calling a part

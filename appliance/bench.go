@@ -94,6 +94,8 @@ func (a *Appliance) scratchLane(ctx context.Context, r admin.BenchRequest) (inge
 		return ingest.Lane{}, stale
 	case !applied:
 		return ingest.Lane{}, diag.Fail(diag.CodeNotReady, errors.New("the configuration is not applied yet"), "`holdfast status` says what is missing")
+	case a.cluster != nil:
+		return ingest.Lane{}, errors.New("what is measured in a cluster goes without group commit")
 	case !known:
 		return ingest.Lane{}, diag.Fail(diag.CodeUnknownObject, fmt.Errorf("account %q is not in the file", r.Account), "declare it, or take another one")
 	case declared:

@@ -266,5 +266,7 @@ func (a *Appliance) catchUp(ctx context.Context) error {
 		return err
 	}
 	a.rememberKeys()
-	return errors.Join(a.writeCreds(), a.publishIdentity(ctx))
+	err := errors.Join(a.writeCreds(), a.publishIdentity(ctx))
+	a.tellShared()
+	return err
 }

@@ -154,6 +154,13 @@ func (a *Appliance) ChangeUser(ctx context.Context, op admin.CredsOp, account, u
 func (a *Appliance) publishIdentity(ctx context.Context) error {
 	a.publishing.Lock()
 	defer a.publishing.Unlock()
+	if a.cluster != nil {
+		return a.carryShared(ctx, func() error { return a.publishTokens(ctx) })
+	}
+	return a.publishTokens(ctx)
+}
+
+func (a *Appliance) publishTokens(ctx context.Context) error {
 	var errs []error
 	for public, token := range a.identity.Trust().Preload {
 		if a.published[public] == token {

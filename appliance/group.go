@@ -40,7 +40,11 @@ func (a *Appliance) openIngest() error {
 			return l.Token, []byte(l.Seed.Reveal()), err
 		},
 		Listening: listening{a},
-		Log:       a.log,
+		Leads: func(account, stream string) bool {
+			key, _ := a.identity.PublicKey(account)
+			return a.engine.LeadsStream(key, stream)
+		},
+		Log: a.log,
 	})
 	return nil
 }
@@ -60,22 +64,36 @@ func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 	for account := range cfg.Accounts {
 		decided[account] = decideGroups(cfg, account, runtime.GOOS, a.flush)
 	}
+	if a.cluster != nil {
+		return a.groupShared(ctx, decided)
+	}
+	for _, list := range decided {
+		for i := range list {
+			if g := &list[i]; g.on && g.lane.Replicated {
+				g.on, g.why = false, "the node is not one of its cluster yet"
+			}
+		}
+	}
 	err := a.lead(ctx, decided)
 	if ctx.Err() != nil {
 		return err
 	}
 	if err != nil {
-		for account, list := range decided {
-			for i := range list {
-				g := &list[i]
-				if g.on && !carries(a.grouped[account], g.lane.Stream) {
-					g.on, g.why = false, "not brought up to date: "+err.Error()
-				}
-			}
-		}
+		a.notCarried(decided, a.grouped, "not brought up to date: "+err.Error())
 	}
 	a.tellGrouped(decided)
 	return err
+}
+
+// notCarried takes what was decided back for streams that are not carried.
+func (a *Appliance) notCarried(decided map[string][]decision, carried map[string][]ingest.Lane, why string) {
+	for account, list := range decided {
+		for i := range list {
+			if g := &list[i]; g.on && !carries(carried[account], g.lane.Stream) {
+				g.on, g.why = false, why
+			}
+		}
+	}
 }
 
 // leadStraight leads messages to their streams when nothing could be decided since the
@@ -83,7 +101,7 @@ func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 // accounts' tokens, and nobody is there whom they lead to.
 func (a *Appliance) leadStraight(ctx context.Context) error {
 	if a.cluster != nil {
-		return nil // where nothing goes through group commit
+		return nil // where other nodes may have decided, and each carries
 	}
 	a.applying.Lock()
 	defer a.applying.Unlock()
@@ -159,11 +177,16 @@ func decideGroups(cfg *config.Config, account, platform string, flush time.Durat
 	for _, name := range slices.Sorted(maps.Keys(cfg.Accounts[account].Streams)) {
 		s := cfg.Accounts[account].Streams[name]
 		subjects := texts(s.Captured(name))
-		g := decision{lane: ingest.Lane{Stream: name, Subjects: subjects, MaxMsgSize: math.MaxInt, OwnBatches: s.AllowAtomic != nil}}
+		g := decision{lane: ingest.Lane{
+			Stream: name, Subjects: subjects, Replicated: cfg.Copied(account, name), MaxMsgSize: math.MaxInt, OwnBatches: s.AllowAtomic != nil,
+		}}
 		if s.MaxMsgSize != nil && *s.MaxMsgSize > 0 {
 			g.lane.MaxMsgSize = int(*s.MaxMsgSize)
 		}
-		if g.lane.Consumer = cfg.GroupedConsumer(account, name); len(subjects) == 1 && s.SubjectTransform == nil {
+		if !g.lane.Replicated {
+			g.lane.Consumer = cfg.GroupedConsumer(account, name)
+		}
+		if len(subjects) == 1 && s.SubjectTransform == nil {
 			g.lane.PurgeFilter = subjects[0]
 		}
 		mode, why := cfg.GroupCommit(account, name)
@@ -207,7 +230,7 @@ func (a *Appliance) stage(account string, decided []decision) error {
 	key, _ := a.identity.PublicKey(account)
 	for _, g := range decided {
 		name := g.lane.Stream
-		if !g.on || g.lane.OwnBatches {
+		if !g.on || g.lane.OwnBatches || g.lane.Replicated {
 			if err := a.engine.StageOnDisk(key, name); err != nil {
 				return err
 			}

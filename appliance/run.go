@@ -188,6 +188,12 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
+	if a.cluster != nil { // what is led through group commit is so as of the first client
+		if err := a.publishIdentity(ctx); err != nil {
+			a.log.Warn("group commit not brought up to date, other nodes carry its messages", keyErr, err)
+		}
+		a.tellShared()
+	}
 	a.lookAtVolume() // publishers must not come before the brake
 	addr, err := a.engine.OpenClientPort()
 	if err != nil {

@@ -40,7 +40,7 @@ func streamFrom(cfg *config.Config, account, name string, declared config.Stream
 	replace(s.Set, "num_replicas", nodes)
 	mode, _ := cfg.GroupCommit(account, name)
 	switch {
-	case mode != config.GroupOff:
+	case mode != config.GroupOff && !cfg.Copied(account, name):
 		s.Set["allow_atomic"] = true // how messages are handed over together
 	case declared.AllowAtomic == nil && (s.Set["persist_mode"] == "async" || declared.IsMirror()):
 		// What an earlier edition had for that is in the way of these.

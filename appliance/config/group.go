@@ -41,21 +41,21 @@ func (s Stream) Captured(name string) []Subject {
 // notGrouped returns the key because of which messages of a stream go alone, and why;
 // "" when they can go together.
 func (s Stream) notGrouped(c *Config, name string) (key, why string) {
-	replicas := or(s.NumReplicas, 1)
+	copied := c.copied(s)
 	for _, r := range []struct {
 		applies  bool
 		key, why string
 	}{
 		{c.Storage.Durability == "interval", "storage.durability", "without an fsync before each acknowledgement there is nothing to share"},
-		{c.Cluster != nil || replicas > 1, "num_replicas", "replicas share their fsyncs already"},
+		{c.Cluster != nil && !copied, "num_replicas", "one copy in a cluster is flushed for each message"},
 		{or(s.Storage, "file") != "file", "storage", "memory has no fsync"},
 		{len(s.Captured(name)) == 0, "subjects", "the stream takes nothing from clients"},
 		{is(s.NoAck), "no_ack", "the server says of no message that it is stored"},
 		{is(s.Sealed), "sealed", "nothing can be added"},
 		{or(s.PersistMode, "") == "async", "persist_mode", "messages are acknowledged before they are written"},
-		{isNot(s.AllowAtomic), "allow_atomic", "messages are handed over as atomic batches"},
-		{is(s.AllowMsgCounter), "allow_msg_counter", "each message changes the one before it"},
-		{s.written().Republish != nil, "republish", "what is republished would show how messages were stored"},
+		{!copied && isNot(s.AllowAtomic), "allow_atomic", "messages are handed over as atomic batches"},
+		{!copied && is(s.AllowMsgCounter), "allow_msg_counter", "each message changes the one before it"},
+		{!copied && s.written().Republish != nil, "republish", "what is republished would show how messages were stored"},
 		{slices.ContainsFunc(s.Captured(name), internal), "subjects", "subjects that begin with $ belong to a protocol of their own"},
 	} {
 		if r.applies {
@@ -63,6 +63,17 @@ func (s Stream) notGrouped(c *Config, name string) (key, why string) {
 		}
 	}
 	return "", ""
+}
+
+// Copied reports whether a declared stream has copies on other nodes. Its messages stay as
+// they are when they are committed together, so that less is in the way of it.
+func (c *Config) Copied(account, name string) bool {
+	return c.copied(c.Accounts[account].Streams[name])
+}
+
+func (c *Config) copied(s Stream) bool {
+	n := or(s.NumReplicas, 0)
+	return c.Cluster != nil && n != 1
 }
 
 func internal(s Subject) bool { return strings.HasPrefix(string(s), "$") }

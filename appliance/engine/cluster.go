@@ -122,6 +122,11 @@ func (e *Engine) Clustered() bool { return e.settings.Cluster != nil }
 // alone does.
 func (e *Engine) Leads() bool { return !e.Clustered() || e.server.JetStreamIsLeader() }
 
+// LeadsStream reports whether this node of a cluster leads a stream.
+func (e *Engine) LeadsStream(accountKey, stream string) bool {
+	return e.server.JetStreamIsStreamLeader(accountKey, stream)
+}
+
 // Whole reports why this node does not have everything that it should: what the cluster
 // agreed on, and all messages and positions of the streams it keeps a copy of. Nothing
 // when it does.

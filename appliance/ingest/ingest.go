@@ -25,13 +25,18 @@ type Options struct {
 	// Credentials returns the user JWT and the seed to use in an account.
 	Credentials func(account string) (token string, seed []byte, err error)
 	Listening   Listening
-	Log         *slog.Logger
+	// Leads reports whether this node leads a replicated stream. Not needed without such.
+	Leads func(account, stream string) bool
+	Log   *slog.Logger
 }
 
 // Lane is one stream whose messages ingest carries.
 type Lane struct {
 	Stream   string
 	Subjects []string
+	// Replicated says that the stream has copies on other nodes. Its messages are carried
+	// where its leader is, in bursts; nothing of the following is needed for that.
+	Replicated bool
 	// MaxMsgSize and MaxPayload are in bytes, of header and payload together.
 	MaxMsgSize int
 	MaxPayload int

@@ -4,7 +4,6 @@ package ingest
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -15,12 +14,6 @@ const (
 	// of the staging area.
 	mostGrouped = 1000
 	mostBytes   = 4 << 20
-	// mostWaiting bounds what waits in a lane, and mostWaitingBytes what waits in all
-	// lanes of an account; more is refused with the answer that the server gives when its
-	// own queue is full. leastRoom is what each lane has of it anyway.
-	mostWaiting      = 100_000
-	mostWaitingBytes = 64 << 20
-	leastRoom        = 4 << 20
 	// patience is how long a lane waits for the server before it goes on without an
 	// answer. An answer that comes later still reaches its publisher, for as long as
 	// memory.
@@ -44,26 +37,6 @@ const (
 	headroom = 128
 )
 
-// outlet is where a lane sends to.
-type outlet interface {
-	// forward publishes to the stream, with fields in front of the header's own.
-	forward(subject, reply, fields, header, payload []byte)
-	// answer publishes to a publisher.
-	answer(reply, header, payload []byte)
-	// request asks the JetStream API.
-	request(api string, reply, payload []byte)
-	// interest reports whether anybody listens to a subject.
-	interest(subject []byte) bool
-	// unheard reports whether surely nobody but the stream listens to a subject.
-	unheard(subject []byte, now time.Time) bool
-}
-
-// waiting is a message on its way to the stream.
-type waiting struct {
-	frame
-	traits
-}
-
 // asked is what was sent with a reply subject of the lane's own.
 type asked struct {
 	token uint64
@@ -78,17 +51,12 @@ type asked struct {
 // goroutine: its owner calls push for each message, answered for each answer, and
 // pump when it has taken in all there is.
 type lane struct {
-	Lane
-	out outlet
-
-	queue []waiting
-	bytes int
+	inbound
 
 	// Messages that go alone are answered by the stream itself. Every now and then one
 	// is a probe, which the lane is answered for: as many publishers wait as messages
 	// come while it is under way.
 	probe      *asked
-	came       uint64 // messages so far
 	sinceProbe int
 
 	// grouping is true as long as there is enough to group. Messages then go into the
@@ -112,34 +80,17 @@ type lane struct {
 	cost    cost
 	backoff time.Duration
 	until   time.Time // nothing is grouped before
-
-	stats *Stats
 }
 
 func newLane(l Lane, out outlet, stats *Stats) *lane {
-	return &lane{Lane: l, out: out, cost: newCost(), stats: stats}
+	return &lane{inbound: inbound{Lane: l, out: out, stats: stats}, cost: newCost()}
 }
 
 // push takes in a message for the stream.
 func (l *lane) push(f frame, now time.Time) {
-	if bytes.HasPrefix(f.reply, []byte(ownPrefix)) {
-		f.reply = nil // the stream's answer to it would pass for one to somebody else
-	}
-	if len(l.queue) >= mostWaiting || l.bytes+f.size() > l.Room {
-		l.stats.Refused.Add(1)
-		if len(f.reply) > 0 {
-			l.out.answer(f.reply, nil, l.tooMany())
-		}
+	if !l.admit(f) {
 		return
 	}
-	m := waiting{frame: f, traits: examine(f.header)}
-	if m.copied {
-		m.header = withoutBatch(f.header)
-		m.traits = examine(m.header)
-	}
-	l.queue = append(l.queue, m)
-	l.bytes += m.size()
-	l.came++
 	if l.reunion = now.Add(l.cost.fixed / lull); l.reunion.After(l.longest) {
 		l.reunion = l.longest
 	}
@@ -262,37 +213,10 @@ func (l *lane) run(n int, now time.Time) bool {
 	return true
 }
 
-// pass sends a message as it is: the stream answers its publisher.
-func (l *lane) pass(m *waiting) {
-	l.stats.Alone.Add(1)
-	if m.ownBatch && !l.OwnBatches {
-		// The stream accepts batches for our sake; the configuration does not.
-		if len(m.reply) > 0 {
-			l.out.answer(m.reply, nil, l.noBatches())
-		}
-		return
-	}
-	if len(m.reply) > 0 && !l.out.interest(m.subject) {
-		l.out.answer(m.reply, noResponders(m.subject), nil)
-		return
-	}
-	l.out.forward(m.subject, m.reply, nil, m.header, m.payload)
-}
-
 // replyTo is the subject on which the lane is answered.
 func (l *lane) replyTo(token uint64) []byte {
 	b := append([]byte(nil), l.ReplyPrefix...)
 	return strconv.AppendUint(b, token, 10)
-}
-
-func (l *lane) drop(n int) {
-	for i := range n {
-		l.bytes -= l.queue[i].size()
-		l.queue[i] = waiting{}
-	}
-	if l.queue = l.queue[n:]; len(l.queue) == 0 {
-		l.queue = nil
-	}
 }
 
 // answered takes in an answer of the server.
@@ -318,14 +242,6 @@ func (l *lane) answered(token uint64, f frame, now time.Time) {
 		// What was refused is not sent again so late: its publishers have given up.
 		l.late = slices.Delete(l.late, i, i+1)
 	}
-}
-
-func (l *lane) answerOne(m waiting, f frame) {
-	if bytes.HasPrefix(f.header, noRespondersStart) {
-		l.out.answer(m.reply, noResponders(m.subject), nil)
-		return
-	}
-	l.out.answer(m.reply, f.header, f.payload)
 }
 
 // giveUp stops waiting for answers that are overdue: a stream that can't write gives
@@ -365,19 +281,4 @@ func (l *lane) next() time.Time {
 // busy reports whether the lane has something to do, sooner or later.
 func (l *lane) busy() bool {
 	return len(l.queue) > 0 || len(l.open.msgs) > 0 || l.batch != nil || l.probe != nil || len(l.late) > 0
-}
-
-var noRespondersStart = []byte("NATS/1.0 503")
-
-// noResponders, tooMany and noBatches are what the server itself says.
-func noResponders(subject []byte) []byte {
-	return fmt.Appendf(nil, "%s\r\nNats-Subject: %s\r\n\r\n", noRespondersStart, subject)
-}
-
-func (l *lane) tooMany() []byte {
-	return fmt.Appendf(nil, `{"error":{"code":429,"err_code":10167,"description":"too many requests"},"stream":%q,"seq":0}`, l.Stream)
-}
-
-func (l *lane) noBatches() []byte {
-	return fmt.Appendf(nil, `{"error":{"code":400,"err_code":10174,"description":"atomic publish is disabled"},"stream":%q,"seq":0}`, l.Stream)
 }

@@ -21,24 +21,36 @@ type session struct {
 	id   string // in reply subjects: answers to an earlier connection are not for this one
 	show string // in batch IDs, which others read: who knew id could answer for the stream
 
+	inboxID string // in reply subjects that others may see
+
 	lanes   map[int]*lane // by subscription
 	acks    map[int]*acks // by subscription
+	copied  map[int]*replicated
 	byName  map[string]int
 	nextSID int
+	looked  time.Time // for who leads
 
 	audience audience
 	deadline time.Time // of the present read
 }
 
-const answersSID = 1
+const (
+	answersSID = 1
+	// inboxSID is of answers to marks. Whoever listens to what publishers send may be let
+	// answer to inboxes, and to nothing of ours.
+	inboxSID = 2
+)
 
 func newSession(a *account, w *wire, info serverInfo) *session {
-	var id, show [6]byte
-	_, _ = rand.Read(id[:]) // never fails
-	_, _ = rand.Read(show[:])
+	word := func() string {
+		var b [6]byte
+		_, _ = rand.Read(b[:]) // never fails
+		return hex.EncodeToString(b[:])
+	}
 	return &session{
-		a: a, w: w, info: info, id: hex.EncodeToString(id[:]), show: hex.EncodeToString(show[:]),
-		lanes: make(map[int]*lane), acks: make(map[int]*acks), byName: make(map[string]int), nextSID: answersSID + 1,
+		a: a, w: w, info: info, id: word(), show: word(), inboxID: word(),
+		lanes: make(map[int]*lane), acks: make(map[int]*acks), copied: make(map[int]*replicated),
+		byName: make(map[string]int), nextSID: inboxSID + 1,
 		audience: audience{account: a.name, in: a.opts.Listening},
 	}
 }
@@ -77,7 +89,8 @@ func (s *session) run() (err error) {
 		}
 	}()
 
-	s.w.subscribe(answersSID, s.answers(">"))
+	s.w.subscribe(answersSID, "", s.answers(">"))
+	s.w.subscribe(inboxSID, "", s.inbox(">"))
 	s.take()
 	var frames []frame
 	for {
@@ -99,6 +112,7 @@ func (s *session) run() (err error) {
 		for _, f := range frames {
 			s.dispatch(f, now)
 		}
+		s.lookWhoLeads(now)
 		s.pump(now)
 		select {
 		case <-s.a.stop:
@@ -130,6 +144,7 @@ func (s *session) pump(now time.Time) {
 			next = t
 		}
 	}
+	next = s.pumpBursts(now, next)
 	for _, a := range s.acks {
 		if !a.busy() {
 			continue
@@ -147,29 +162,44 @@ func (s *session) pump(now time.Time) {
 }
 
 func (s *session) dispatch(f frame, now time.Time) {
-	if f.sid == answersSID {
-		sid, token, ok := s.parseAnswer(f.subject)
+	switch f.sid {
+	case answersSID:
+		sid, token, ok := parseAnswer(f.subject[len(s.answers("")):])
 		if l := s.lanes[sid]; ok && l != nil {
 			l.answered(token, f, now)
 		} else if a := s.acks[sid]; ok && a != nil {
 			a.answered(token, f, now)
 		}
 		return
+	case inboxSID:
+		sid, token, ok := parseAnswer(f.subject[len(s.inbox("")):])
+		if r := s.copied[sid]; ok && r != nil {
+			r.answered(token, f, now)
+		}
+		return
 	}
 	if l := s.lanes[f.sid]; l != nil {
 		f.subject = f.subject[len(inPrefix)+len(l.Stream)+1:]
 		l.push(f, now)
+	} else if r := s.copied[f.sid]; r != nil {
+		f.subject = f.subject[len(inPrefix)+len(r.Stream)+1:]
+		r.push(f, now)
 	} else if a := s.acks[f.sid]; a != nil {
 		f.subject = f.subject[len(ackInPrefix):]
 		a.push(f, now)
+	} else {
+		s.passAck(f)
 	} // or it ended a moment ago
 }
 
 // answers is the subject of answers: "<prefix>.<session>.<lane>.<token>".
 func (s *session) answers(rest string) string { return answerPrefix + s.id + "." + rest }
 
-func (s *session) parseAnswer(subject []byte) (sid int, token uint64, ok bool) {
-	rest := subject[len(answerPrefix)+len(s.id)+1:]
+// inbox is that of answers to marks.
+func (s *session) inbox(rest string) string { return inboxes + s.inboxID + "." + rest }
+
+// parseAnswer reads "<lane>.<token>".
+func parseAnswer(rest []byte) (sid int, token uint64, ok bool) {
 	lane, tok, ok := bytes.Cut(rest, []byte("."))
 	if !ok {
 		return 0, 0, false
@@ -185,13 +215,17 @@ func (s *session) take() {
 	wanted, taken := s.a.wanted, s.a.taken
 	s.a.mu.Unlock()
 	for name := range s.byName {
-		if !slices.ContainsFunc(wanted, func(l Lane) bool { return l.Stream == name }) {
+		if !slices.ContainsFunc(wanted, func(l Lane) bool { return l.Stream == name && !l.Replicated }) {
 			s.end(name)
 		}
 	}
+	s.takeReplicated(wanted)
 	for _, l := range wanted {
+		if l.Replicated {
+			continue
+		}
 		l.MaxPayload = s.info.MaxPayload
-		l.Room = max(mostWaitingBytes/len(wanted), leastRoom)
+		l.Room = room(len(wanted))
 		l.BatchPrefix = batchPrefix + s.show + "-"
 		if sid, ok := s.byName[l.Stream]; ok {
 			l.ReplyPrefix = s.lanes[sid].ReplyPrefix
@@ -214,13 +248,16 @@ func (s *session) take() {
 	}
 }
 
+// room is what may wait in one of so many lanes, in bytes.
+func room(lanes int) int { return max(mostWaitingBytes/lanes, leastRoom) }
+
 // subscribe leads a subject to a new part of the session and tells the lane where that
 // is answered.
 func (s *session) subscribe(subject string, l *Lane) int {
 	sid := s.nextSID
 	s.nextSID++
 	l.ReplyPrefix = s.answers(strconv.Itoa(sid) + ".")
-	s.w.subscribe(sid, subject)
+	s.w.subscribe(sid, "", subject)
 	return sid
 }
 

@@ -46,6 +46,35 @@ func Mappings(secret string, lanes []Lane) []Mapping {
 	return out
 }
 
+// Replicated are the lanes of a node in a cluster to which these mappings lead, of whoever
+// made them.
+func Replicated(mappings []Mapping) []Lane {
+	var out []Lane
+	at := make(map[string]int)
+	lane := func(stream string) *Lane {
+		i, ok := at[stream]
+		if !ok {
+			i, at[stream] = len(out), len(out)
+			out = append(out, Lane{Stream: stream, Replicated: true})
+		}
+		return &out[i]
+	}
+	for _, m := range mappings {
+		if rest, ok := strings.CutPrefix(m.To, inPrefix); ok {
+			stream, _, _ := strings.Cut(rest, ".")
+			l := lane(stream)
+			l.Subjects = append(l.Subjects, m.From)
+		} else if rest, ok := strings.CutPrefix(m.To, ackInPrefix); ok {
+			stream, rest, _ := strings.Cut(rest, ".")
+			lane(stream).Consumer, _, _ = strings.Cut(rest, ".")
+		}
+	}
+	return out
+}
+
+// Leads is a subject that somebody listens to when a stream's publishers can be led to it.
+func (l Lane) Leads() string { return inPrefix + l.Stream + ".any" }
+
 // destination is a subject pattern as it stands in the target of a mapping.
 func destination(subject string) string {
 	tokens := strings.Split(subject, ".")

@@ -282,10 +282,15 @@ func atoi(b []byte) (int, bool) {
 }
 
 // subscribe, unsubscribe and publish are sent with the next flush.
-func (w *wire) subscribe(sid int, subject string) {
+// Of those who subscribe as one group, "" for none, one gets each message.
+func (w *wire) subscribe(sid int, group, subject string) {
 	w.out = append(w.out, "SUB "...)
 	w.out = append(w.out, subject...)
 	w.out = append(w.out, ' ')
+	if group != "" {
+		w.out = append(w.out, group...)
+		w.out = append(w.out, ' ')
+	}
 	w.out = strconv.AppendInt(w.out, int64(sid), 10)
 	w.out = append(w.out, crlf...)
 }

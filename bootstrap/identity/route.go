@@ -38,6 +38,23 @@ func (id *Identity) Route(routes map[string][]Mapping) (bool, error) {
 	return routed, err
 }
 
+// Routes returns the mappings of each account that has some, in no order.
+func (id *Identity) Routes() (map[string][]Mapping, error) {
+	out := make(map[string][]Mapping)
+	for _, a := range id.current.Load().accounts {
+		claims, err := jwt.DecodeAccountClaims(a.token)
+		if err != nil {
+			return nil, fmt.Errorf("read the routes of account %q: decode token: %w", a.name, err)
+		}
+		for from, to := range claims.Mappings {
+			for _, t := range to {
+				out[a.name] = append(out[a.name], Mapping{string(from), string(t.Subject)})
+			}
+		}
+	}
+	return out, nil
+}
+
 // RouteSecret returns a word that only Holdfast knows, for subjects of its own in an
 // account. It stays the same for as long as the account's key does.
 func (id *Identity) RouteSecret(account string) (string, error) {
