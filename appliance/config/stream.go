@@ -39,7 +39,7 @@ type Stream struct {
 	AllowMsgTTL       *bool             `key:"allow_msg_ttl" help:"messages may carry their own Nats-TTL; can't be undone"`
 	DeleteMarkerTTL   *Duration         `key:"subject_delete_marker_ttl" help:"how long a marker stays after the last message of a subject is gone"`
 	AllowMsgCounter   *bool             `key:"allow_msg_counter" help:"messages are counters (Nats-Incr)"`
-	AllowAtomic       *bool             `key:"allow_atomic" help:"clients may send atomic batches of their own; false also ends group_commit"`
+	AllowAtomic       *bool             `key:"allow_atomic" help:"clients may send atomic batches of their own; false also ends group_commit on one node"`
 	AllowMsgSchedules *bool             `key:"allow_msg_schedules" help:"delayed and repeating messages (Nats-Schedule); needs discard old; can't be undone"`
 	PersistMode       *string           `key:"persist_mode" help:"async acknowledges before the message is written" example:"default" enum:"default|async"`
 	AllowBatched      *bool             `key:"allow_batched" help:"fast ingest batches are accepted"`
