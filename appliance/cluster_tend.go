@@ -153,7 +153,7 @@ func (a *Appliance) askPeer(ctx context.Context, c *cluster, p, operator string)
 	case answer.Node == a.dir.NodeName():
 		next.err = diag.Fail(diag.CodeClusterName, fmt.Errorf("node %s there has the name of this one", answer.Node), sameNameFix)
 	case answer.Wait:
-		next.err = fmt.Errorf("node %s joins: %s", answer.Node, answer.Refused)
+		next.err = diag.Fail(diag.CodeNotReady, fmt.Errorf("node %s joins: %s", answer.Node, answer.Refused), "nothing to do: it is asked every few seconds, and joins when the others answer it")
 	default:
 		next.err = diag.Fail(diag.CodeClusterJoin, fmt.Errorf("node %s has nothing to do with this one: %s", answer.Node, answer.Refused),
 			"the block `cluster:` and the secret have to be the same on every node, and each node has to have joined the same cluster")

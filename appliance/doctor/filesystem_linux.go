@@ -29,7 +29,7 @@ func lookAtFileSystem(_ context.Context, m *machine) report {
 		if m.in.File == "" && strings.HasPrefix(h, "it is below") {
 			continue // the starter is for trying things out
 		}
-		r.fail(m.dataDir()+": "+h, "messages that were acknowledged can be lost; the node refuses to start there", move)
+		r.fail(m.dataDir()+": "+h, "messages that were acknowledged can be lost; the node refuses to start there without --allow-unsafe-storage", move)
 	}
 	for _, c := range cautions {
 		r.warn(m.dataDir()+": "+c, "messages that were acknowledged can be lost", move)
