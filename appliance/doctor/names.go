@@ -41,7 +41,9 @@ func (m *machine) wantedNames() []*wanted {
 		all = append(all, &wanted{key: "listen.advertise", host: h, local: c.Listen.Client.Loopback()})
 	}
 	if c.Cluster != nil {
-		for _, h := range hosts(c.Cluster.Peers) {
+		names := hosts(c.Cluster.Peers)
+		slices.Sort(names)
+		for _, h := range slices.Compact(names) {
 			all = append(all, &wanted{key: "cluster.peers", host: h})
 		}
 	}
