@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
+	"github.com/holdfast-mq/holdfast/appliance/ingest"
 	"github.com/holdfast-mq/holdfast/appliance/join"
 	"github.com/holdfast-mq/holdfast/bootstrap/identity"
 	"github.com/holdfast-mq/holdfast/bootstrap/jetstream"
@@ -208,6 +209,7 @@ func (c *cluster) engineSettings() (*engine.ClusterSettings, error) {
 	return &engine.ClusterSettings{
 		Name: c.config.Name, Host: host, Port: port, Routes: c.config.Peers,
 		User: routeUser, Password: hex.EncodeToString(password), TLS: c.routes.RouteTLSConfig(),
+		Private: []string{ingest.Own},
 	}, nil
 }
 

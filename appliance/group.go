@@ -40,11 +40,7 @@ func (a *Appliance) openIngest() error {
 			return l.Token, []byte(l.Seed.Reveal()), err
 		},
 		Listening: listening{a},
-		Leads: func(account, stream string) bool {
-			key, _ := a.identity.PublicKey(account)
-			return a.engine.LeadsStream(key, stream)
-		},
-		Log: a.log,
+		Log:       a.log,
 	})
 	return nil
 }
@@ -60,10 +56,7 @@ type decision struct {
 // wanted, and no others. It is called with the accounts known to the server and the
 // streams made. What is not grouped is as durable, and slower.
 func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
-	decided := make(map[string][]decision, len(cfg.Accounts))
-	for account := range cfg.Accounts {
-		decided[account] = decideGroups(cfg, account, runtime.GOOS, a.flush)
-	}
+	decided := a.decideAll(cfg)
 	if a.cluster != nil {
 		return a.groupShared(ctx, decided)
 	}
@@ -79,14 +72,22 @@ func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	if err != nil {
-		a.notCarried(decided, a.grouped, "not brought up to date: "+err.Error())
+		notCarried(decided, a.grouped, "not brought up to date: "+err.Error())
 	}
 	a.tellGrouped(decided)
 	return err
 }
 
+func (a *Appliance) decideAll(cfg *config.Config) map[string][]decision {
+	decided := make(map[string][]decision, len(cfg.Accounts))
+	for account := range cfg.Accounts {
+		decided[account] = decideGroups(cfg, account, runtime.GOOS, a.flush)
+	}
+	return decided
+}
+
 // notCarried takes what was decided back for streams that are not carried.
-func (a *Appliance) notCarried(decided map[string][]decision, carried map[string][]ingest.Lane, why string) {
+func notCarried(decided map[string][]decision, carried map[string][]ingest.Lane, why string) {
 	for account, list := range decided {
 		for i := range list {
 			if g := &list[i]; g.on && !carries(carried[account], g.lane.Stream) {

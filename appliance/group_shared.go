@@ -6,17 +6,15 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"runtime"
 	"slices"
-	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/ingest"
 	"github.com/holdfast-mq/holdfast/bootstrap/identity"
 )
 
 // In a cluster the leading node decides what is led through group commit, and writes it
-// into the accounts' tokens, which all nodes share. Each node carries what the tokens say,
-// whoever decided it: the messages of a stream go through the node that leads it.
+// into the accounts' tokens, which all nodes share. Each node carries what its own clients
+// publish, as the tokens say, whoever decided it.
 
 // groupShared leads the messages of streams with copies through group commit, in the whole
 // cluster.
@@ -48,22 +46,19 @@ func (a *Appliance) groupShared(ctx context.Context, decided map[string][]decisi
 // tellShared tells what the cluster's tokens lead through group commit, and of the rest
 // why not, as far as this node's file says it.
 func (a *Appliance) tellShared() {
-	cfg := a.config()
-	decided := make(map[string][]decision, len(cfg.Accounts))
-	for account := range cfg.Accounts {
-		decided[account] = decideGroups(cfg, account, runtime.GOOS, a.flush)
+	led, err := a.ledBy()
+	if err != nil {
+		return // publishIdentity says so
 	}
-	a.publishing.Lock()
-	carried := a.carried
-	a.publishing.Unlock()
+	decided := a.decideAll(a.config())
 	for account, list := range decided {
 		for i := range list {
-			if g := &list[i]; carries(carried[account], g.lane.Stream) {
+			if g := &list[i]; carries(led[account], g.lane.Stream) {
 				g.on, g.why = true, ""
 			}
 		}
 	}
-	a.notCarried(decided, carried, "not applied by the leading node yet")
+	notCarried(decided, led, "not applied by the leading node yet")
 	a.tellGrouped(decided)
 }
 
@@ -81,47 +76,65 @@ func (a *Appliance) ledBy() (map[string][]ingest.Lane, error) {
 	return out, err
 }
 
-// carryShared carries what the tokens lead to, with what led before for as long as the
-// server has the tokens of before: publishing hands it those of now.
-func (a *Appliance) carryShared(ctx context.Context, publishing func() error) error {
-	lanes, err := a.ledBy()
+// toCarry are the lanes that tokens lead to, and those to which they may soon: a new token
+// comes to the server from any node, and publishers must find somebody at once.
+func (a *Appliance) toCarry() (map[string][]ingest.Lane, error) {
+	out, err := a.ledBy()
+	for account, list := range a.decideAll(a.config()) {
+		if _, known := a.identity.PublicKey(account); !known {
+			continue // the leading node makes it
+		}
+		for _, g := range list {
+			if g.lane.Replicated && len(g.lane.Subjects) > 0 && !carries(out[account], g.lane.Stream) {
+				out[account] = append(out[account], g.lane)
+			}
+		}
+	}
+	return out, err
+}
+
+// carryShared carries what there is to carry, with what there was for as long as the
+// server has the tokens of before: publish hands it those of now, and only that can fail.
+// Who may connect must not wait for group commit.
+func (a *Appliance) carryShared(ctx context.Context, publish func() error) error {
+	lanes, err := a.toCarry()
 	if err != nil || maps.EqualFunc(lanes, a.carried, sameLanes) {
-		return errors.Join(err, publishing())
+		a.tellNotCarried(ctx, err)
+		return publish()
 	}
 	var errs []error
-	now := make(map[string][]ingest.Lane, len(lanes))
-	tokens := a.identity.Trust().Preload
 	for _, account := range slices.Sorted(maps.Keys(lanes)) {
 		// To an account that the server does not know nobody can log in; nothing is led
 		// there either.
-		key, _ := a.identity.PublicKey(account)
-		if a.published[key] == "" {
-			continue
-		}
-		if err := a.carryAccount(ctx, account, union(lanes[account], a.carried[account])); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if tokens[key] != a.published[key] { // or it is led there already
-			a.awaitCarrier(ctx, account, lanes[account])
+		if key, _ := a.identity.PublicKey(account); a.published[key] != "" {
+			errs = append(errs, a.carryAccount(ctx, account, union(lanes[account], a.carried[account])))
 		}
 	}
-	errs = append(errs, publishing())
-	for _, account := range slices.Sorted(maps.Keys(lanes)) {
-		if err := a.carryAccount(ctx, account, lanes[account]); err != nil {
-			errs = append(errs, err)
-			now[account] = a.carried[account]
-			continue
-		}
-		now[account] = lanes[account]
-	}
+	published := publish()
+	now := make(map[string][]ingest.Lane, len(lanes))
 	for account := range a.carried {
 		if len(lanes[account]) == 0 {
 			errs = append(errs, a.carry(ctx, account, "", nil))
 		}
 	}
+	for _, account := range slices.Sorted(maps.Keys(lanes)) {
+		if err := a.carryAccount(ctx, account, lanes[account]); err != nil {
+			errs = append(errs, err)
+			continue // and tried again
+		}
+		now[account] = lanes[account]
+	}
 	a.carried = now
-	return errors.Join(errs...)
+	a.tellNotCarried(ctx, errors.Join(errs...))
+	return published
+}
+
+// tellNotCarried logs that clients of this node can't publish what is led to group commit.
+func (a *Appliance) tellNotCarried(ctx context.Context, err error) {
+	if a.news("group commit", err) && ctx.Err() == nil {
+		a.log.Error("group commit does not run here: what is led to it can't be published at this node, it is tried again soon", keyErr, err,
+			keyFix, "let clients connect to another node; restart this one if it lasts")
+	}
 }
 
 func (a *Appliance) carryAccount(ctx context.Context, account string, lanes []ingest.Lane) error {
@@ -131,32 +144,6 @@ func (a *Appliance) carryAccount(ctx context.Context, account string, lanes []in
 	}
 	return a.carry(ctx, account, secret, lanes)
 }
-
-// awaitCarrier waits, for a moment, until some node takes what is to be led to these
-// lanes: publishers would be told that nobody responds. A stream without a leader has
-// nobody, and would have nobody without group commit.
-func (a *Appliance) awaitCarrier(ctx context.Context, account string, lanes []ingest.Lane) {
-	ctx, cancel := context.WithTimeout(ctx, carrierWithin)
-	defer cancel()
-	key, _ := a.identity.PublicKey(account)
-	for _, l := range lanes {
-		if carries(a.carried[account], l.Stream) {
-			continue
-		}
-		for !a.engine.Interest(key, l.Leads()) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(carrierPoll):
-			}
-		}
-	}
-}
-
-const (
-	carrierWithin = 2 * time.Second
-	carrierPoll   = 10 * time.Millisecond
-)
 
 func sameLanes(a, b []ingest.Lane) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(l ingest.Lane) bool { return !carries(b, l.Stream) })

@@ -190,7 +190,7 @@ func (a *Appliance) start(ctx context.Context) (ready bool, err error) {
 	}
 	if a.cluster != nil { // what is led through group commit is so as of the first client
 		if err := a.publishIdentity(ctx); err != nil {
-			a.log.Warn("group commit not brought up to date, other nodes carry its messages", keyErr, err)
+			a.log.Warn("credentials not brought up to date, tried again soon", keyErr, err)
 		}
 		a.tellShared()
 	}

@@ -29,6 +29,9 @@ type ClusterSettings struct {
 	// TLS is for both ends of a route. It should answer with callbacks, so that a new
 	// certificate counts for the next handshake.
 	TLS *tls.Config
+	// Private are subjects that stay on each node: nobody hears of what is published there
+	// on another one, unless by a subscription that covers more.
+	Private []string
 	// Closed keeps clients out until Admit, those in the process, too. They get an error
 	// after which they try again.
 	Closed bool
@@ -65,6 +68,10 @@ func setCluster(opts *server.Options, c *ClusterSettings) {
 	opts.Cluster.Name, opts.Cluster.Host, opts.Cluster.Port = c.Name, c.Host, c.Port
 	opts.Cluster.Username, opts.Cluster.Password = c.User, c.Password
 	opts.Cluster.TLSConfig, opts.Cluster.TLSTimeout = c.TLS.Clone(), tlsTimeout.Seconds()
+	if len(c.Private) > 0 {
+		// What the server may not import from others, it does not ask them for.
+		opts.Cluster.Permissions = &server.RoutePermissions{Import: &server.SubjectPermission{Deny: c.Private}}
+	}
 	if c.Closed {
 		opts.MaxConn = -1
 	}
@@ -121,11 +128,6 @@ func (e *Engine) Clustered() bool { return e.settings.Cluster != nil }
 // Leads reports whether this node decides on streams and consumers. A node that is
 // alone does.
 func (e *Engine) Leads() bool { return !e.Clustered() || e.server.JetStreamIsLeader() }
-
-// LeadsStream reports whether this node of a cluster leads a stream.
-func (e *Engine) LeadsStream(accountKey, stream string) bool {
-	return e.server.JetStreamIsStreamLeader(accountKey, stream)
-}
 
 // Whole reports why this node does not have everything that it should: what the cluster
 // agreed on, and all messages and positions of the streams it keeps a copy of. Nothing

@@ -42,7 +42,7 @@ type bursts struct {
 	inbound
 
 	under []mark // bursts under way, the oldest first
-	late  []mark // given up waiting for
+	late  []mark // not waited for: given up, or answered, and others may answer, too
 	// cycle is how long a burst takes, as a running average.
 	cycle time.Duration
 

@@ -25,9 +25,7 @@ type Options struct {
 	// Credentials returns the user JWT and the seed to use in an account.
 	Credentials func(account string) (token string, seed []byte, err error)
 	Listening   Listening
-	// Leads reports whether this node leads a replicated stream. Not needed without such.
-	Leads func(account, stream string) bool
-	Log   *slog.Logger
+	Log         *slog.Logger
 }
 
 // Lane is one stream whose messages ingest carries.
@@ -35,7 +33,8 @@ type Lane struct {
 	Stream   string
 	Subjects []string
 	// Replicated says that the stream has copies on other nodes. Its messages are carried
-	// where its leader is, in bursts; nothing of the following is needed for that.
+	// in bursts, on each node those of its own clients: what is published on Own must stay
+	// on the node. Nothing of the following is needed for that.
 	Replicated bool
 	// MaxMsgSize and MaxPayload are in bytes, of header and payload together.
 	MaxMsgSize int

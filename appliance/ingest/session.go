@@ -28,7 +28,6 @@ type session struct {
 	copied  map[int]*replicated
 	byName  map[string]int
 	nextSID int
-	looked  time.Time // for who leads
 
 	audience audience
 	deadline time.Time // of the present read
@@ -89,8 +88,8 @@ func (s *session) run() (err error) {
 		}
 	}()
 
-	s.w.subscribe(answersSID, "", s.answers(">"))
-	s.w.subscribe(inboxSID, "", s.inbox(">"))
+	s.w.subscribe(answersSID, s.answers(">"))
+	s.w.subscribe(inboxSID, s.inbox(">"))
 	s.take()
 	var frames []frame
 	for {
@@ -112,7 +111,6 @@ func (s *session) run() (err error) {
 		for _, f := range frames {
 			s.dispatch(f, now)
 		}
-		s.lookWhoLeads(now)
 		s.pump(now)
 		select {
 		case <-s.a.stop:
@@ -257,7 +255,7 @@ func (s *session) subscribe(subject string, l *Lane) int {
 	sid := s.nextSID
 	s.nextSID++
 	l.ReplyPrefix = s.answers(strconv.Itoa(sid) + ".")
-	s.w.subscribe(sid, "", subject)
+	s.w.subscribe(sid, subject)
 	return sid
 }
 

@@ -10,6 +10,9 @@ import (
 
 // The subjects that lead through ingest. They are outside of what applications use.
 const (
+	// Own is all of them but one: answers to marks come to an inbox.
+	Own = ownPrefix + ">"
+
 	ownPrefix    = "_hf."
 	inPrefix     = "_hf.in."   // _hf.in.STREAM.<subject>: from publishers to ingest
 	outPrefix    = "_hf.out."  // _hf.out.SECRET.<subject>: from ingest to the stream
@@ -71,9 +74,6 @@ func Replicated(mappings []Mapping) []Lane {
 	}
 	return out
 }
-
-// Leads is a subject that somebody listens to when a stream's publishers can be led to it.
-func (l Lane) Leads() string { return inPrefix + l.Stream + ".any" }
 
 // destination is a subject pattern as it stands in the target of a mapping.
 func destination(subject string) string {

@@ -282,15 +282,10 @@ func atoi(b []byte) (int, bool) {
 }
 
 // subscribe, unsubscribe and publish are sent with the next flush.
-// Of those who subscribe as one group, "" for none, one gets each message.
-func (w *wire) subscribe(sid int, group, subject string) {
+func (w *wire) subscribe(sid int, subject string) {
 	w.out = append(w.out, "SUB "...)
 	w.out = append(w.out, subject...)
 	w.out = append(w.out, ' ')
-	if group != "" {
-		w.out = append(w.out, group...)
-		w.out = append(w.out, ' ')
-	}
 	w.out = strconv.AppendInt(w.out, int64(sid), 10)
 	w.out = append(w.out, crlf...)
 }
