@@ -68,10 +68,7 @@ func setCluster(opts *server.Options, c *ClusterSettings) {
 	opts.Cluster.Name, opts.Cluster.Host, opts.Cluster.Port = c.Name, c.Host, c.Port
 	opts.Cluster.Username, opts.Cluster.Password = c.User, c.Password
 	opts.Cluster.TLSConfig, opts.Cluster.TLSTimeout = c.TLS.Clone(), tlsTimeout.Seconds()
-	if len(c.Private) > 0 {
-		// What the server may not import from others, it does not ask them for.
-		opts.Cluster.Permissions = &server.RoutePermissions{Import: &server.SubjectPermission{Deny: c.Private}}
-	}
+	opts.Cluster.Permissions = staying(c.Private)
 	if c.Closed {
 		opts.MaxConn = -1
 	}
@@ -83,6 +80,15 @@ func setCluster(opts *server.Options, c *ClusterSettings) {
 	for _, addr := range c.Routes {
 		opts.Routes = append(opts.Routes, &url.URL{Scheme: "nats-route", Host: addr, User: url.UserPassword(c.User, c.Password)})
 	}
+}
+
+// staying keeps what is published on subjects on its node: what a server may not import,
+// it does not ask the others for.
+func staying(subjects []string) *server.RoutePermissions {
+	if len(subjects) == 0 {
+		return nil
+	}
+	return &server.RoutePermissions{Import: &server.SubjectPermission{Deny: subjects}}
 }
 
 // Member is a node of the cluster, as this one sees it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -46,7 +47,9 @@ func cluster(t *testing.T, r *realm, stores map[string]string) map[string]*Engin
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
+		opts.Cluster = server.ClusterOpts{
+			Name: "c", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, Permissions: staying([]string{"_own.>"}),
+		}
 		opts.Routes = routes
 		// A server that does not listen from its start never begins with its routes.
 		opts.DontListen = false
@@ -114,6 +117,54 @@ func (r *realm) copied(t *testing.T, e *Engine, last uint64) error {
 		}
 	}
 	return fmt.Errorf("got %+v, want messages up to %d", detail.Streams, last)
+}
+
+// TestPrivateSubjectsStayOnTheirNode pins what group commit relies on: each node carries
+// what its own clients publish, and nothing else about the subjects of others changes.
+func TestPrivateSubjectsStayOnTheirNode(t *testing.T) {
+	r := newRealm(t, "shop")
+	engines := cluster(t, r, nil)
+	here, there := connect(t, r, engines["n1"], "shop"), connect(t, r, engines["n2"], "shop")
+	answer := func(nc *nats.Conn, name, subject string) {
+		t.Helper()
+		if _, err := nc.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond([]byte(name)) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := func(nc *nats.Conn, subject string) string {
+		m, err := nc.Request(subject, nil, requestLimit)
+		if err != nil {
+			return err.Error()
+		}
+		return string(m.Data)
+	}
+	answer(here, "here", "_own.in.>")
+	answer(here, "here", "other.in.>")
+	// What comes later on the same route has come after it.
+	eventually(t, func() error {
+		if got := asked(there, "other.in.a"); got != "here" {
+			return errors.New(got)
+		}
+		return nil
+	})
+	if got := asked(here, "_own.in.a"); got != "here" {
+		t.Errorf("asked on the node itself: got %q, want its own answer", got)
+	}
+	if got, want := asked(there, "_own.in.a"), nats.ErrNoResponders.Error(); got != want {
+		t.Errorf("asked on another node: got %q, want %q", got, want)
+	}
+	answer(there, "there", "_own.in.>")
+	for range 20 {
+		if got := asked(here, "_own.in.a"); got != "here" {
+			t.Fatalf("asked on the node itself: got %q, want its own answer", got)
+		}
+		if got := asked(there, "_own.in.a"); got != "there" {
+			t.Fatalf("asked on another node: got %q, want that one's answer", got)
+		}
+	}
 }
 
 // TestBrakeInAClusterIsThatOfTheLeader pins what docs/adr/0009 says.
