@@ -228,17 +228,25 @@ func (b *bursts) answered(token uint64, f frame, now time.Time) {
 
 // giveUp stops waiting for answers that are overdue.
 func (b *bursts) giveUp(now time.Time) {
-	for len(b.under) > 0 && now.Sub(b.under[0].at) > b.holdsFor() {
+	for len(b.under) > 0 && !now.Before(b.under[0].at.Add(b.holdsFor())) {
 		b.late = append(b.late, b.under[0])
 		b.under = b.under[1:]
 		b.cycle = min(b.cycle+b.cycle/weight, mostHeldFor) // or it is just slower than before
 	}
-	for len(b.late) > 0 && (now.Sub(b.late[0].at) > patience || len(b.late) > mostLate) {
-		if !b.late[0].answered {
-			b.stats.Unanswered.Add(1)
-		}
-		b.late = b.late[1:]
+	for len(b.late) > 0 && now.Sub(b.late[0].at) > patience {
+		b.forget(0)
 	}
+	for len(b.late) > mostLate {
+		// Another answer is less likely than the first one.
+		b.forget(max(slices.IndexFunc(b.late, func(m mark) bool { return m.answered }), 0))
+	}
+}
+
+func (b *bursts) forget(late int) {
+	if !b.late[late].answered {
+		b.stats.Unanswered.Add(1)
+	}
+	b.late = slices.Delete(b.late, late, late+1)
 }
 
 // mostLate bounds the marks whose further answers are passed on.

@@ -47,6 +47,11 @@ type model struct {
 	sent    map[string]frame // by payload, to compare with
 }
 
+// answerable is a lane, or bursts.
+type answerable interface {
+	answered(token uint64, f frame, now time.Time)
+}
+
 // forwarded is a message from the lane.
 type forwarded struct {
 	subject, reply, header, payload string
@@ -272,8 +277,8 @@ func (m *model) commit(id string, msgs []forwarded) string {
 	return fmt.Sprintf(`"seq":%d,"batch":%q,"count":%d`, seq, id, len(msgs))
 }
 
-// deliver gives the lane the i-th answer that waits for it, and reports its token.
-func (m *model) deliver(l *lane, i int, now time.Time) {
+// deliver gives a lane, or bursts, the i-th answer that waits for it.
+func (m *model) deliver(l answerable, i int, now time.Time) {
 	r := m.replies[i]
 	if m.replies = slices.Delete(m.replies, i, i+1); r.lost {
 		return
@@ -286,7 +291,7 @@ func (m *model) deliver(l *lane, i int, now time.Time) {
 }
 
 // serve processes everything and gives the lane all answers.
-func (m *model) serve(l *lane, now time.Time) {
+func (m *model) serve(l answerable, now time.Time) {
 	m.process(len(m.inbox))
 	for len(m.replies) > 0 {
 		m.deliver(l, 0, now)
