@@ -41,6 +41,15 @@ func must[T any](t testing.TB) func(v T, err error) T {
 
 func newLab(t testing.TB, strict bool, lanes []Lane) *lab {
 	t.Helper()
+	l := newRealm(t, lanes)
+	l.opts.SyncAlways = strict
+	l.start()
+	return l
+}
+
+// newRealm prepares a lab whose server is to be started.
+func newRealm(t testing.TB, lanes []Lane) *lab {
+	t.Helper()
 	l := &lab{t: t}
 	l.okp = must[nkeys.KeyPair](t)(nkeys.CreateOperator())
 	l.akp = must[nkeys.KeyPair](t)(nkeys.CreateAccount())
@@ -66,12 +75,11 @@ func newLab(t testing.TB, strict bool, lanes []Lane) *lab {
 	}
 	l.opts = &server.Options{
 		ServerName: "lab", Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-		SyncAlways: strict, TrustedOperators: []*jwt.OperatorClaims{oc}, SystemAccount: spub, AccountResolver: l.mem,
+		TrustedOperators: []*jwt.OperatorClaims{oc}, SystemAccount: spub, AccountResolver: l.mem,
 		// As the engine has it: what is passed on has a longer subject.
 		MaxControlLine:    server.MAX_CONTROL_LINE_SIZE + 512,
 		JetStreamMaxStore: 8 << 30, JetStreamMaxMemory: 1 << 30,
 	}
-	l.start()
 	return l
 }
 
@@ -119,6 +127,10 @@ func (l *lab) connect(opts ...nats.Option) *nats.Conn {
 func (l *lab) js() jetstream.JetStream {
 	l.t.Helper()
 	return must[jetstream.JetStream](l.t)(jetstream.New(l.connect()))
+}
+
+func (l *lab) leads(_, stream string) bool {
+	return l.server.JetStreamIsStreamLeader(l.account, stream)
 }
 
 func (l *lab) Interest(_, subject string) bool {

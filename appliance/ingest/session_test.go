@@ -39,9 +39,14 @@ type load struct {
 // publish starts publishers on "<prefix>.<publisher>".
 func (l *lab) publish(t *testing.T, publishers int, prefix string, within time.Duration) *load {
 	t.Helper()
+	return publish(t, func(int) *nats.Conn { return l.connect() }, publishers, prefix, within)
+}
+
+func publish(t *testing.T, connect func(publisher int) *nats.Conn, publishers int, prefix string, within time.Duration) *load {
+	t.Helper()
 	ld := &load{t: t, sent: make([]atomic.Int64, publishers), acked: map[string]uint64{}, failed: map[string]int{}}
 	for p := range publishers {
-		nc := l.connect()
+		nc := connect(p)
 		inbox := nc.NewInbox()
 		sub := must[*nats.Subscription](t)(nc.SubscribeSync(inbox + ".*"))
 		ld.wg.Go(func() {
@@ -135,23 +140,30 @@ func (ld *load) failures(expected ...string) map[string]int {
 	return out
 }
 
-// verify holds acknowledgements against the stream.
-func (ld *load) verify(l *lab, stream string) {
+// stored returns what is in a stream, in order.
+func (l *lab) stored(t *testing.T, stream string) (out []*nats.Msg) {
+	t.Helper()
+	state := must[jetstream.Stream](t)(l.js().Stream(t.Context(), stream)).CachedInfo().State
+	js := must[nats.JetStreamContext](t)(l.connect().JetStream())
+	sub := must[*nats.Subscription](t)(js.SubscribeSync(">", nats.BindStream(stream), nats.OrderedConsumer()))
+	for range state.Msgs {
+		out = append(out, must[*nats.Msg](t)(sub.NextMsg(20*time.Second)))
+	}
+	return out
+}
+
+// verify holds acknowledgements against the stream, and returns what is in it.
+func (ld *load) verify(l *lab, stream string) []*nats.Msg {
 	ld.t.Helper()
 	ld.end()
 	at := map[string]uint64{}
-	st := must[jetstream.Stream](ld.t)(l.js().Stream(ld.t.Context(), stream))
-	c := must[jetstream.Consumer](ld.t)(st.OrderedConsumer(ld.t.Context(), jetstream.OrderedConsumerConfig{}))
-	for last := st.CachedInfo().State.LastSeq; last > 0; {
-		m := must[jetstream.Msg](ld.t)(c.Next())
-		meta := must[*jetstream.MsgMetadata](ld.t)(m.Metadata())
-		seq := meta.Sequence.Stream
-		if have := at[string(m.Data())]; have > 0 && len(m.Data()) > 0 {
-			ld.t.Errorf("message %q is stored at %d and %d", m.Data(), have, seq)
+	msgs := l.stored(ld.t, stream)
+	for _, m := range msgs {
+		seq := must[*nats.MsgMetadata](ld.t)(m.Metadata()).Sequence.Stream
+		if have := at[string(m.Data)]; have > 0 && len(m.Data) > 0 {
+			ld.t.Errorf("message %q is stored at %d and %d", m.Data, have, seq)
 		}
-		if at[string(m.Data())] = seq; seq >= last {
-			break
-		}
+		at[string(m.Data)] = seq
 	}
 	wrong := 0
 	for payload, seq := range ld.acked {
@@ -164,6 +176,7 @@ func (ld *load) verify(l *lab, stream string) {
 	if len(ld.acked) == 0 {
 		ld.t.Error("no message was acknowledged")
 	}
+	return msgs
 }
 
 // never and nobody are how publications end that reach no stream.
