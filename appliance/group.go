@@ -40,7 +40,11 @@ func (a *Appliance) openIngest() error {
 			return l.Token, []byte(l.Seed.Reveal()), err
 		},
 		Listening: listening{a},
-		Log:       a.log,
+		Maps: func(account, from string) bool {
+			key, _ := a.identity.PublicKey(account)
+			return a.engine.Maps(key, from)
+		},
+		Log: a.log,
 	})
 	return nil
 }
@@ -112,6 +116,26 @@ func (a *Appliance) leadStraight(ctx context.Context) error {
 	return a.lead(ctx, nil)
 }
 
+// leadAway leads messages and acknowledgements to the streams themselves while the node
+// sends its clients away: workers are given messages until they go, and have to be able to
+// acknowledge them. Tokens stay as they are, for the next start and for other nodes.
+func (a *Appliance) leadAway() {
+	routes, err := a.identity.Routes()
+	if err != nil {
+		a.log.Warn("group commit not ended before the stop: clients try again after it", keyErr, err)
+	}
+	for account, list := range routes {
+		var from []string
+		for _, m := range list {
+			if m.To != ">" { // the way back, for what waits
+				from = append(from, m.From)
+			}
+		}
+		key, _ := a.identity.PublicKey(account)
+		a.engine.Unmap(key, from)
+	}
+}
+
 // lead makes accounts' mappings, and what ingest carries, what was decided.
 func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) error {
 	routes := make(map[string][]identity.Mapping)
@@ -139,6 +163,9 @@ func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) err
 		}
 		wanted[account] = lanes
 	}
+	if err := a.keepWaysBack(routes, slices.Collect(maps.Keys(a.grouped))); err != nil {
+		return err
+	}
 	changed, err := a.identity.Route(routes)
 	if err == nil && changed {
 		err = a.publishIdentity(ctx)
@@ -156,6 +183,22 @@ func (a *Appliance) lead(ctx context.Context, decided map[string][]decision) err
 	}
 	a.grouped = wanted
 	return errors.Join(errs...)
+}
+
+// keepWaysBack keeps the way to the streams for what is under way in accounts that had
+// lanes until now.
+func (a *Appliance) keepWaysBack(routes map[string][]identity.Mapping, had []string) error {
+	for _, account := range had {
+		if _, known := a.identity.PublicKey(account); !known || len(routes[account]) > 0 {
+			continue
+		}
+		secret, err := a.identity.RouteSecret(account)
+		if err != nil {
+			return err
+		}
+		routes[account] = []identity.Mapping{identity.Mapping(ingest.WayBack(secret))}
+	}
+	return nil
 }
 
 // carryWithin bounds how long an account may take to connect in process.

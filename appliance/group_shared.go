@@ -35,6 +35,14 @@ func (a *Appliance) groupShared(ctx context.Context, decided map[string][]decisi
 			routes[account] = append(routes[account], identity.Mapping(m))
 		}
 	}
+	// Other nodes may have something under way when this one knows nothing of it.
+	led, err := a.identity.Routes()
+	if err == nil {
+		err = a.keepWaysBack(routes, slices.Collect(maps.Keys(led)))
+	}
+	if err != nil {
+		return err
+	}
 	if _, err := a.identity.Route(routes); err != nil {
 		errs = append(errs, err)
 	}
@@ -71,7 +79,9 @@ func (a *Appliance) ledBy() (map[string][]ingest.Lane, error) {
 		for _, m := range list {
 			mappings = append(mappings, ingest.Mapping(m))
 		}
-		out[account] = ingest.Replicated(mappings)
+		if lanes := ingest.Replicated(mappings); len(lanes) > 0 {
+			out[account] = lanes
+		}
 	}
 	return out, err
 }

@@ -383,7 +383,9 @@ func (a *Appliance) stop(now context.Context) error {
 	done := make(chan struct{})
 	var asking sync.WaitGroup
 	asking.Go(func() { a.askForTime(now, done) })
-	// Our own connections first, or the lame duck would wait for them.
+	a.leadAway()
+	// Our own connections first, or the lame duck would wait for them. What waits for a
+	// stream is answered while this node still leads it.
 	a.js.Close()
 	a.ingest.Close()
 	err := a.engine.Drain(now)

@@ -16,6 +16,25 @@ func (e *Engine) Interest(accountKey, subject string) bool {
 	return err == nil && acc.Interest(subject) > 0
 }
 
+// Maps reports whether the server leads what an account's clients publish on a pattern to
+// another subject.
+func (e *Engine) Maps(accountKey, from string) bool {
+	z, err := e.server.Accountz(&server.AccountzOptions{Account: accountKey})
+	return err == nil && z.Account != nil && len(z.Account.Mappings[from]) > 0
+}
+
+// Unmap has the server lead what is published on these patterns nowhere else any more,
+// until it gets another token of the account.
+func (e *Engine) Unmap(accountKey string, from []string) {
+	acc, err := e.server.LookupAccount(accountKey)
+	if err != nil {
+		return // nobody can publish in it
+	}
+	for _, f := range from {
+		acc.RemoveMapping(f)
+	}
+}
+
 // Listening returns a number that grows with every subscription that begins or ends in
 // an account, streams' own included.
 func (e *Engine) Listening(accountKey string) (uint64, error) {

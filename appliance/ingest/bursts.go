@@ -276,6 +276,11 @@ func (b *bursts) next() time.Time {
 	}
 }
 
+// owes reports whether a publisher waits for what comes to bursts.
+func (b *bursts) owes() bool {
+	return len(b.queue)+len(b.under) > 0 || slices.ContainsFunc(b.late, func(m mark) bool { return !m.answered })
+}
+
 // busy reports whether there is something to do, sooner or later.
 func (b *bursts) busy() bool { return len(b.queue)+len(b.under)+len(b.late) > 0 }
 

@@ -25,7 +25,11 @@ type Options struct {
 	// Credentials returns the user JWT and the seed to use in an account.
 	Credentials func(account string) (token string, seed []byte, err error)
 	Listening   Listening
-	Log         *slog.Logger
+	// Maps reports whether the server leads what is published on a pattern to another
+	// subject: it takes up the mappings of a token one after the other, and messages may come
+	// before it has the way back. nil for one that always has.
+	Maps func(account, from string) bool
+	Log  *slog.Logger
 }
 
 // Lane is one stream whose messages ingest carries.
@@ -124,7 +128,8 @@ func (i *Ingest) Connections() int {
 	return n
 }
 
-// Close ends all connections. What waits is not answered; its publishers try again.
+// Close ends all connections. What waits goes to its stream before, and who is to be
+// answered is, within a moment.
 func (i *Ingest) Close() {
 	i.mu.Lock()
 	i.closed = true
@@ -132,7 +137,10 @@ func (i *Ingest) Close() {
 	i.accounts = nil
 	i.mu.Unlock()
 	for _, a := range accounts {
-		a.close()
+		close(a.stop)
+	}
+	for _, a := range accounts {
+		<-a.done
 	}
 }
 
@@ -180,11 +188,6 @@ func (a *account) set(ctx context.Context, lanes []Lane) error {
 	case <-a.done:
 		return net.ErrClosed
 	}
-}
-
-func (a *account) close() {
-	close(a.stop)
-	<-a.done
 }
 
 // reconnectAfter is between attempts to connect.

@@ -30,7 +30,9 @@ func (s *session) takeReplicated(wanted []Lane) {
 			if r.acks != 0 {
 				s.w.unsubscribe(r.acks)
 			}
-			r.release()
+			if s.canSend() {
+				r.release()
+			}
 			r.ended = now
 		}
 	}
@@ -78,12 +80,23 @@ func (s *session) passAck(f frame) {
 	}
 }
 
+// canSend reports whether there is a way back to the streams.
+func (s *session) canSend() bool {
+	if !s.wayBack {
+		s.wayBack = s.a.opts.Maps == nil || s.a.opts.Maps(s.a.name, s.out()+">")
+	}
+	return s.wayBack
+}
+
 // pumpBursts is pump for replicated streams, and returns the earlier of next and when one
 // of them has more to send.
 func (s *session) pumpBursts(now, next time.Time) time.Time {
 	for _, r := range s.copied {
 		if !r.busy() {
 			continue
+		}
+		if !s.canSend() {
+			return earlier(next, now.Add(leaveEvery))
 		}
 		r.pump(now)
 		if t := r.next(); !t.IsZero() {

@@ -28,6 +28,8 @@ type session struct {
 	copied  map[int]*replicated
 	byName  map[string]int
 	nextSID int
+	wayBack bool      // to the streams is open
+	left    time.Time // when leave was called first
 
 	audience audience
 	deadline time.Time // of the present read
@@ -114,12 +116,17 @@ func (s *session) run() (err error) {
 		s.pump(now)
 		select {
 		case <-s.a.stop:
+			if s.leave(now) {
+				continue
+			}
 			for _, a := range s.acks {
 				a.releaseAll()
 			}
 			return s.w.flush()
 		case <-wake:
-			s.take()
+			if s.left.IsZero() {
+				s.take()
+			}
 		default:
 		}
 	}
@@ -129,6 +136,9 @@ func (s *session) run() (err error) {
 // of them has more to send.
 func (s *session) pump(now time.Time) {
 	next := now.Add(tickEvery)
+	if !s.left.IsZero() {
+		next = now.Add(leaveEvery)
+	}
 	for sid, l := range s.lanes {
 		if !l.busy() {
 			// What the server had sent before it knew is still to come.
@@ -157,6 +167,38 @@ func (s *session) pump(now time.Time) {
 		s.deadline = next
 		_ = s.w.conn.SetReadDeadline(next)
 	}
+}
+
+const (
+	// leavesFor is how long messages are taken that the server had sent before it knew that
+	// nobody listens any more, and leaveEvery how often it is looked whether all is done.
+	leavesFor  = 50 * time.Millisecond
+	leaveEvery = 5 * time.Millisecond
+)
+
+// leave ends listening to publishers, and reports whether some of them are yet to be
+// answered.
+func (s *session) leave(now time.Time) bool {
+	if s.left.IsZero() {
+		s.left = now
+		for name := range s.byName {
+			s.end(name)
+		}
+		s.takeReplicated(nil)
+	}
+	waits := false
+	for _, l := range s.lanes {
+		l.release(now)
+		waits = waits || l.batch != nil || l.probe != nil
+	}
+	for _, r := range s.copied {
+		if s.canSend() {
+			r.release()
+		}
+		waits = waits || r.owes()
+	}
+	passed := now.Sub(s.left)
+	return len(s.lanes)+len(s.copied) > 0 && passed < leavesFor || waits && passed < mostHeldFor
 }
 
 func (s *session) dispatch(f frame, now time.Time) {

@@ -36,7 +36,7 @@ func Mappings(secret string, lanes []Lane) []Mapping {
 	if len(lanes) == 0 {
 		return nil
 	}
-	out := []Mapping{{outPrefix + secret + ".>", ">"}}
+	out := []Mapping{WayBack(secret)}
 	for _, l := range lanes {
 		for _, s := range l.Subjects {
 			out = append(out, Mapping{s, inPrefix + l.Stream + "." + destination(s)})
@@ -48,6 +48,9 @@ func Mappings(secret string, lanes []Lane) []Mapping {
 	}
 	return out
 }
+
+// WayBack is the mapping from ingest to the streams.
+func WayBack(secret string) Mapping { return Mapping{outPrefix + secret + ".>", ">"} }
 
 // Replicated are the lanes of a node in a cluster to which these mappings lead, of whoever
 // made them.
