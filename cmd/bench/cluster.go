@@ -134,13 +134,14 @@ func clusterInside(ctx context.Context, args []string, stdout, stderr io.Writer)
 		measured = g.measureAll(ctx)
 		page.Gaps = g.gaps
 	}
-	if measured == nil && o.parts.MatchString(growsPart) {
+	if ctx.Err() == nil && o.parts.MatchString(growsPart) {
 		g := &gapRun{lab: l, place: q.places[0], hosts: hosts, out: stdout}
-		page.Growths, measured = g.measureGrowth(ctx, o.grows)
+		growths, err := g.measureGrowth(ctx, o.grows)
+		page.Growths, measured = growths, errors.Join(measured, err)
 	}
-	if measured == nil && o.parts.MatchString(ratesPart) {
+	if ctx.Err() == nil && o.parts.MatchString(ratesPart) {
 		q.peers, page.Versions = l.clusterPeers(o.peers, stdout)
-		measured = q.measureAll(ctx)
+		measured = errors.Join(measured, q.measureAll(ctx))
 		page.Rates, page.peers = q.results, q.peers
 	}
 	return errors.Join(measured, page.write(stdout, o.options))
