@@ -38,7 +38,7 @@ else
 endif
 
 test-process: build ## the built binary: kill -9, full disk, two at once
-	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(TOOL) gotestsum --format pkgname -- -tags process -timeout 15m -run '^TestProcess' ./cmd/holdfast
+	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(TOOL) gotestsum --format pkgname -- -tags process -timeout 25m -run '^TestProcess' ./cmd/holdfast
 
 # What is tested is built by the tests, so that no result of before is good enough.
 test-system: ## the packages in containers with a real systemd: install, upgrade, remove, faults
