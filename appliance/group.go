@@ -82,6 +82,7 @@ func (a *Appliance) group(ctx context.Context, cfg *config.Config) error {
 	return err
 }
 
+// decideAll is decideGroups for all accounts of a configuration, on this node.
 func (a *Appliance) decideAll(cfg *config.Config) map[string][]decision {
 	decided := make(map[string][]decision, len(cfg.Accounts))
 	for account := range cfg.Accounts {

@@ -204,7 +204,7 @@ func (s *session) leave(now time.Time) bool {
 func (s *session) dispatch(f frame, now time.Time) {
 	switch f.sid {
 	case answersSID:
-		sid, token, ok := parseAnswer(f.subject[len(s.answers("")):])
+		sid, token, ok := parseAnswer(f.subject[len(answerPrefix)+len(s.id)+1:])
 		if l := s.lanes[sid]; ok && l != nil {
 			l.answered(token, f, now)
 		} else if a := s.acks[sid]; ok && a != nil {
@@ -212,7 +212,7 @@ func (s *session) dispatch(f frame, now time.Time) {
 		}
 		return
 	case inboxSID:
-		sid, token, ok := parseAnswer(f.subject[len(s.inbox("")):])
+		sid, token, ok := parseAnswer(f.subject[len(inboxes)+len(s.inboxID)+1:])
 		if r := s.copied[sid]; ok && r != nil {
 			r.answered(token, f, now)
 		}
