@@ -66,7 +66,7 @@ func (a *Appliance) tellShared() {
 			}
 		}
 	}
-	notCarried(decided, led, "not applied by the leading node yet")
+	notCarried(decided, led, notYet)
 	a.tellGrouped(decided)
 }
 

@@ -21,13 +21,16 @@ func (a *Appliance) tellGrouped(decided map[string][]decision) {
 	a.groups = decided
 	a.mu.Unlock()
 	switch {
-	case now == before:
+	case now == before || now.on == 0 && now.why == notYet:
 	case now.on > 0:
 		a.log.Info("group commit is on", keyCount, now.on, keyTotal, now.streams)
 	default:
 		a.log.Info("group commit is off", keyReason, now.why)
 	}
 }
+
+// notYet is why group commit is off where the leading node will have its say in a moment.
+const notYet = "not applied by the leading node yet"
 
 // groupSummary is about the declared streams of all accounts.
 type groupSummary struct {

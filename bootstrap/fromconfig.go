@@ -42,8 +42,9 @@ func streamFrom(cfg *config.Config, account, name string, declared config.Stream
 	switch {
 	case mode != config.GroupOff && !cfg.Copied(account, name):
 		s.Set["allow_atomic"] = true // how messages are handed over together
-	case declared.AllowAtomic == nil && (s.Set["persist_mode"] == "async" || declared.IsMirror()):
-		// What an earlier edition had for that is in the way of these.
+	case declared.AllowAtomic == nil && (s.Set["persist_mode"] == "async" || declared.IsMirror() || cfg.Cluster != nil):
+		// What an earlier edition had for that is in the way of these; and in a cluster the
+		// server would take batches of clients that the file does not allow.
 		s.Set["allow_atomic"] = false
 	}
 	s.Fields = positions(cfg, at, s.Set)

@@ -202,3 +202,30 @@ func TestObjectsAreNamedAsActionsAre(t *testing.T) {
 		t.Errorf("got %v, want only the consumer's digest other than in %v", changed, objects)
 	}
 }
+
+// TestStreamsOfAClusterTakeNoBatchesUnasked: those of a single node do, for group commit.
+func TestStreamsOfAClusterTakeNoBatchesUnasked(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("s", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const accounts = `accounts: {shop: {streams: {S: {subjects: [s], max_bytes: 1MiB}, ASKED: {subjects: [a], max_bytes: 1MiB, allow_atomic: true}}}}
+`
+	const listen = "listen: {client: \"127.0.0.1:4222\", http: \"127.0.0.1:8222\"}\n"
+	cluster := "cluster: {name: c, listen: \"127.0.0.1:6222\", peers: [\"127.0.0.1:6222\", \"127.0.0.1:6232\", \"127.0.0.1:6242\"], secret: \"file:" + secret + "\"}\n"
+	for _, c := range []struct {
+		name, text string
+		want       map[string]any
+	}{
+		{"one node", listen + accounts, map[string]any{"S": true, "ASKED": true}},
+		{"a cluster", listen + cluster + accounts, map[string]any{"S": false, "ASKED": true}},
+	} {
+		got := map[string]any{}
+		for _, s := range topology(t, "holdfast.yaml", c.text).Accounts[0].Streams {
+			got[s.Name] = s.Set["allow_atomic"]
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: allow_atomic differs (-want +got):\n%s", c.name, diff)
+		}
+	}
+}

@@ -208,7 +208,7 @@ func (x consumer) copies() {
 	at := x.c.ref(s.at.with("consumer_limits"))
 	queue := s.retention == "workqueue" || s.retention == "interest"
 	x.errors(
-		rule{single && n > 1, diag.CodeConflict, "num_replicas", fmt.Sprintf("1 node can't keep %d copies", n), "write num_replicas: auto, or 1"},
+		x.c.beyondNodes(int(n)),
 		rule{!single && of > 0 && n > of, diag.CodeConflict, "num_replicas", fmt.Sprintf("more than the %d of %s", of, ref), "write auto"},
 		rule{!single && queue && n > 0 && of > 0 && n < of, diag.CodeConflict, "num_replicas", fmt.Sprintf("with retention %s it has to be the %d of %s", s.retention, of, ref), "write auto"},
 		rule{pending > 0 && or(x.MaxAckPending, 0) > pending, diag.CodeConflict, "max_ack_pending", fmt.Sprintf("more than the %s of %s", pending, at), "write less, or raise the stream's limit"},

@@ -65,20 +65,29 @@ func (s stream) check() {
 func (s stream) copied() bool { return s.isSet("mirror") || s.isSet("sources") }
 
 func (s stream) limits() {
-	single := s.c.cfg.Cluster == nil
 	s.errors(
 		rule{s.MaxBytes == nil && !s.isSet("max_bytes"), diag.CodeNoByteLimit, "max_bytes", "the stream has no byte limit",
 			"add max_bytes, such as max_bytes: 1GiB, or write max_bytes: unlimited if the stream may fill the disk"},
 		rule{or(s.MaxMsgSize, 0) > math.MaxInt32, diag.CodeValue, "max_msg_size", "the server counts the bytes of a message up to 2GiB only", "write a size below 2GiB"},
 		tooLong("description", s.Description), tooMuch(s.Metadata),
-		rule{single && or(s.NumReplicas, 1) > 1, diag.CodeConflict, "num_replicas",
-			fmt.Sprintf("1 node can't keep %d copies", or(s.NumReplicas, 1)), "write num_replicas: auto, or 1"},
+		s.c.beyondNodes(int(or(s.NumReplicas, 1))),
 		rule{or(s.MaxConsumers, Unlimited) > 0 && len(s.Consumers) > int(or(s.MaxConsumers, 0)), diag.CodeConflict, "max_consumers",
 			fmt.Sprintf("the stream declares %d consumers", len(s.Consumers)), "raise max_consumers, or remove consumers"},
 		rule{s.Placement != nil && s.Placement.Preferred != nil, diag.CodeConflict, "placement", "preferred is for a change of leader only: the server refuses it here", "remove preferred"},
 	)
 	s.warnings(rule{or(s.MaxBytes, 0) == Unlimited, diag.CodeNoByteLimit, "max_bytes", "the stream may fill the disk, and then no stream of the node can be written",
 		"write a size, such as 8GiB"})
+}
+
+// beyondNodes: more copies than there are nodes to keep them.
+func (c *checker) beyondNodes(n int) rule {
+	nodes := c.cfg.Nodes()
+	have, most := "1 node", "1"
+	if nodes > 1 {
+		have, most = fmt.Sprintf("%d nodes", nodes), fmt.Sprintf("at most %d", nodes)
+	}
+	// Without peers there is another error.
+	return rule{nodes > 0 && n > nodes, diag.CodeConflict, "num_replicas", fmt.Sprintf("%s can't keep %d copies", have, n), "write num_replicas: auto, or " + most}
 }
 
 func tooLong(key string, text *string) rule {
