@@ -158,7 +158,10 @@ func (a *Appliance) askPeer(ctx context.Context, c *cluster, p, operator string)
 		next.err = diag.Fail(diag.CodeClusterJoin, fmt.Errorf("node %s has nothing to do with this one: %s", answer.Node, answer.Refused),
 			"the block `cluster:` and the secret have to be the same on every node, and each node has to have joined the same cluster")
 	}
-	if a.news("peer "+p, next.err) {
+	switch news := a.news("peer "+p, next.err); {
+	case news && diag.CodeOf(next.err) == diag.CodeNotReady:
+		a.log.Info("another node is not there yet", keyAddress, p, keyWhat, next.err.Error())
+	case news:
 		a.log.Warn("another node does not answer as it should", keyAddress, p, keyErr, next.err, keyFix, diag.Hint(next.err))
 	}
 	if err == nil {
