@@ -161,10 +161,17 @@ func (l *lab) Listeners(string) ([]Listener, error) {
 // ingest starts carrying the lanes.
 func (l *lab) ingest(lanes []Lane) *Ingest {
 	l.t.Helper()
+	return l.ingestOnce(nil, lanes)
+}
+
+// ingestOnce is ingest of a server that takes up its mappings as maps says.
+func (l *lab) ingestOnce(maps func(account, from string) bool, lanes []Lane) *Ingest {
+	l.t.Helper()
 	i := New(Options{
 		Dialer:      l.server,
 		Credentials: func(string) (string, []byte, error) { return l.user() },
 		Listening:   l,
+		Maps:        maps,
 		Log:         slog.New(slog.DiscardHandler),
 	})
 	l.t.Cleanup(i.Close)

@@ -4,7 +4,6 @@ package ingest
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,27 +12,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// copied starts carrying a stream as the leader of a cluster does; open says whether the
-// server leads messages back to the streams.
+// copied starts carrying a stream with copies; open says whether the server leads messages
+// back to the streams.
 func (l *lab) copied(lanes []Lane, open func() bool) *Ingest {
 	l.t.Helper()
 	for i := range lanes {
 		lanes[i].Replicated = true
 	}
-	i := New(Options{
-		Dialer:      l.server,
-		Credentials: func(string) (string, []byte, error) { return l.user() },
-		Listening:   l,
-		Maps:        func(_, from string) bool { return from == WayBack(labSecret).From && open() },
-		Log:         slog.New(slog.DiscardHandler),
-	})
-	l.t.Cleanup(i.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := i.Set(ctx, "A", labSecret, lanes); err != nil {
-		l.t.Fatal(err)
-	}
-	return i
+	return l.ingestOnce(func(_, from string) bool { return from == WayBack(labSecret).From && open() }, lanes)
 }
 
 func TestPublishersOfANodeThatStopsAreAnsweredBefore(t *testing.T) {
