@@ -269,3 +269,20 @@ func TestRefusalsNameTheSubjectThatWasUsed(t *testing.T) {
 	}
 	r.stop(t)
 }
+
+// TestWhatIsUnderWayHasAWayBack: the ways in end before what came by them is stored.
+func TestWhatIsUnderWayHasAWayBack(t *testing.T) {
+	r := run(t, open(t, options(t, t.TempDir(), withStreams(groupedStream), &logged{}))).waitReady(t)
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	if err := r.lead(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	routes, err := r.identity.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := routes["shop"]; len(got) != 1 || got[0].To != ">" {
+		t.Errorf("got mappings %v, want the way back alone", got)
+	}
+}
