@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,15 +163,22 @@ func (a *Appliance) publishIdentity(ctx context.Context) error {
 
 func (a *Appliance) publishTokens(ctx context.Context) error {
 	var errs []error
+	others, err := a.engine.Connected()
+	if err != nil {
+		errs = append(errs, err) // this node has them all the same
+	}
 	for public, token := range a.identity.Trust().Preload {
 		if a.published[public] == token {
 			continue
 		}
-		if err := a.js.UpdateAccount(ctx, identity.SystemName, token); err != nil {
+		silent, err := a.js.UpdateAccount(ctx, identity.SystemName, token, others)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("account %q: %w", a.accountName(public), err))
 			continue
 		}
 		a.published[public] = token
+		// Waiting for one that hears nothing is done once.
+		others = slices.DeleteFunc(others, func(n string) bool { return slices.Contains(silent, n) })
 	}
 	return errors.Join(errs...)
 }

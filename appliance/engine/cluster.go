@@ -140,6 +140,19 @@ func (e *Engine) Leads() bool { return !e.Clustered() || e.server.JetStreamIsLea
 // when it does.
 func (e *Engine) Whole() error { return e.healthz(server.HealthzOptions{}) }
 
+// Connected are the names of the other nodes that there is a route to; none on a single
+// node.
+func (e *Engine) Connected() ([]string, error) {
+	state, err := e.Cluster()
+	var out []string
+	for _, m := range state.Members {
+		if m.Connected && !m.Self {
+			out = append(out, m.Name)
+		}
+	}
+	return out, err
+}
+
 // Cluster returns the state of the cluster; the zero value on a single node.
 func (e *Engine) Cluster() (ClusterState, error) {
 	if !e.Clustered() {

@@ -5,6 +5,7 @@ package jetstream
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/bootstrap"
@@ -16,6 +17,10 @@ const (
 	skippedStream    = "its stream was not made"
 	skippedConfirm   = "needs `holdfast apply`"
 	skippedAllowance = "needs `holdfast apply --allow-destructive "
+
+	// noAccount is the API's error of a node that does not know the account.
+	noAccount      = 10035
+	noAccountLimit = 5 * time.Second
 )
 
 // Order is how a plan is to be executed.
@@ -103,8 +108,7 @@ func (c *Client) do(ctx context.Context, a bootstrap.Action, order Order) error 
 	t := target(a)
 	switch {
 	case a.Op == bootstrap.Create:
-		err := c.request(ctx, a.Account, t.subject("CREATE"), t.creation(a.Spec, "create"), &struct{}{})
-		if err != nil {
+		if err := c.createObject(ctx, t, a.Spec); err != nil {
 			return order.fault(diag.CodeCreate, "create "+t.String(), err)
 		}
 	case a.Op == bootstrap.Recreate:
@@ -114,6 +118,23 @@ func (c *Client) do(ctx context.Context, a bootstrap.Action, order Order) error 
 	}
 	order.step("create " + t.String())
 	return nil
+}
+
+// createObject makes a stream or consumer. In a cluster a node that has just come may be chosen
+// to keep it before it knows the account, and refuses it for all; that is over soon.
+func (c *Client) createObject(ctx context.Context, t object, spec map[string]any) error {
+	begun := time.Now()
+	for {
+		err := c.request(ctx, t.account, t.subject("CREATE"), t.creation(spec, "create"), &struct{}{})
+		if code(err) != noAccount || time.Since(begun) > noAccountLimit {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(sendAgain):
+		}
+	}
 }
 
 func (c *Client) recreate(ctx context.Context, a bootstrap.Action, order Order) error {

@@ -46,6 +46,8 @@ func hintFor(errCode int) string {
 		return "the stream is a copy of another one on the server and the file does not say so: write `mirror: {}` to make it a stream of its own, or the mirror that it has"
 	case 10069:
 		return "give the consumers that are named a max_ack_pending and an inactive_threshold within consumer_limits"
+	case noAccount:
+		return "a node that is to keep it does not know the account yet; it is tried again by itself, and `holdfast cluster status` shows the nodes"
 	case 10039:
 		return "the account has no JetStream: give it limits.disk, or move its streams to another account"
 	case 10052:
