@@ -101,6 +101,7 @@ func (s *sightings) sightStreams(copies []engine.Copies, before, now time.Time) 
 
 // tendRoutes looks which nodes there is a route to, until ctx is done.
 func (a *Appliance) tendRoutes(ctx context.Context, c *cluster) {
+	var clients away
 	every(ctx, leadEvery, func() {
 		state, err := a.clusterState()
 		if err != nil {
@@ -123,6 +124,9 @@ func (a *Appliance) tendRoutes(ctx context.Context, c *cluster) {
 		}
 		if len(lost)+len(found) > 0 {
 			a.tellStatusLine()
+		}
+		if clients.due(cutOff(state), time.Now()) {
+			a.sendAway()
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/holdfast-mq/holdfast/appliance/admin"
 )
 
@@ -84,10 +86,19 @@ func TestProcessAStreamOfANodeThatIsGoneLeavesTheOthersReady(t *testing.T) {
 			t.Errorf("got %+v, want where its only copy is", p)
 		}
 	}
+	client := left.connect(func(o *nats.Options) error { o.AllowReconnect = true; return nil }, nats.MaxReconnects(-1))
 	publish(t, left.jetStream(), "orders.a", "one")
 
-	// With another one gone everything has stopped, and nothing vanishes.
+	// With another one gone everything has stopped, and nothing vanishes. Clients are told
+	// to look for another node, and come back when there is none.
 	other.kill9()
+	left.logged("clients sent to the other nodes")
+	eventually(t, patience, func() error {
+		if client.Stats().Reconnects == 0 || !client.IsConnected() {
+			return fmt.Errorf("got %d reconnects and status %v, want a client that was sent away and came back", client.Stats().Reconnects, client.Status())
+		}
+		return nil
+	})
 	eventually(t, 2*patience, func() error {
 		c := left.cluster(exitNotReady)
 		if !c.Stopped || len(c.Losses) > 0 || len(c.Returns) != 2 || c.Leader != "" {
