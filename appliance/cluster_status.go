@@ -22,7 +22,10 @@ func (a *Appliance) describe() join.Answer {
 		Grows: a.grows(),
 	}
 	if g := a.growthStatus(); g != nil && g.Node == out.Node {
-		out.Copies = &join.Copies{Streams: g.Streams, StreamsDone: g.StreamsDone, Bytes: g.Bytes, BytesDone: g.BytesDone}
+		out.Copies = &join.Copies{
+			Step: string(g.Step), Streams: g.Streams, StreamsDone: g.StreamsDone, Consumers: g.Consumers, ConsumersDone: g.ConsumersDone,
+			Bytes: g.Bytes, BytesDone: g.BytesDone, Current: g.Current,
+		}
 	}
 	if vol, err := a.dir.Volume(); err == nil {
 		out.Free = vol.Free

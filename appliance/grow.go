@@ -174,7 +174,11 @@ func (a *Appliance) othersWait(streams []engine.Inventory) error {
 	for _, s := range streams {
 		bytes += uint64(s.Bytes)
 	}
-	g.say(func(s *admin.Growth) { s.Streams, s.Bytes = len(streams), int64(bytes) })
+	brought := newGrowthSums(streams)
+	g.say(func(s *admin.Growth) {
+		brought.tell(s)
+		s.Current = "" // the problem says which node is waited for
+	})
 	c := g.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()

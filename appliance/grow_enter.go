@@ -69,12 +69,20 @@ func assignedOf(s engine.Inventory) jetstream.Assigned {
 func (a *Appliance) assign(ctx context.Context, streams []engine.Inventory) error {
 	g := a.growth
 	var wanted []string
-	for i, s := range streams {
+	sums := newGrowthSums(streams)
+	tell := func() {
+		g.say(func(st *admin.Growth) {
+			sums.tell(st)
+			st.BytesDone = 0 // the cluster is told, and has nothing
+		})
+	}
+	for _, s := range streams {
 		name := s.Account + "/" + s.Stream
 		wanted = append(wanted, name)
-		g.say(func(st *admin.Growth) { st.Streams, st.StreamsDone = len(streams), i })
+		tell()
 		next := assignedOf(s)
 		if reflect.DeepEqual(g.assigned[name], next) {
+			sums.copied(s, nil)
 			continue
 		}
 		if err := g.js.Assign(ctx, next, growTag); err != nil {
@@ -84,6 +92,7 @@ func (a *Appliance) assign(ctx context.Context, streams []engine.Inventory) erro
 			return err
 		}
 		g.assigned[name] = next
+		sums.copied(s, nil)
 		a.step("grow: assigned " + name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.assigned)) {
@@ -95,7 +104,7 @@ func (a *Appliance) assign(ctx context.Context, streams []engine.Inventory) erro
 		}
 		delete(g.assigned, name)
 	}
-	g.say(func(st *admin.Growth) { st.StreamsDone = len(streams) })
+	tell()
 	return nil
 }
 

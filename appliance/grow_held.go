@@ -134,7 +134,10 @@ func (a *Appliance) othersCopy() *admin.Growth {
 	defer c.mu.Unlock()
 	for _, said := range c.peers {
 		if g := said.answer.Copies; g != nil && said.err == nil {
-			return &admin.Growth{Step: admin.GrowCopies, Node: said.answer.Node, Streams: g.Streams, StreamsDone: g.StreamsDone, Bytes: g.Bytes, BytesDone: g.BytesDone}
+			return &admin.Growth{
+				Step: admin.GrowStep(g.Step), Node: said.answer.Node, Streams: g.Streams, StreamsDone: g.StreamsDone,
+				Consumers: g.Consumers, ConsumersDone: g.ConsumersDone, Bytes: g.Bytes, BytesDone: g.BytesDone, Current: g.Current,
+			}
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +40,8 @@ const (
 // with one copy each.
 type spreading struct {
 	streams []engine.Inventory
+	sums    *growthSums
+	told    time.Time   // when the log last heard how far it is
 	placed  atomic.Bool // streams may be changed by the file
 	open    atomic.Bool // the other nodes may open for clients
 
@@ -60,11 +64,10 @@ func (a *Appliance) resumeSpreading() error {
 	if err != nil || streams == nil {
 		return errors.Join(err, a.forgetGrowth())
 	}
-	a.spread = &spreading{streams: streams}
-	a.spread.status = admin.Growth{Step: admin.GrowCopies, Streams: len(streams)}
-	for _, s := range streams {
-		a.spread.status.Bytes += s.Bytes
-	}
+	a.spread = &spreading{streams: streams, sums: newGrowthSums(streams)}
+	a.spread.status.Step = admin.GrowSettles
+	a.spread.sums.tell(&a.spread.status)
+	a.spread.status.Current = "" // nothing is copied yet
 	return nil
 }
 
@@ -111,10 +114,14 @@ func (a *Appliance) tendSpread(ctx context.Context, led chan<- struct{}) {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, errCopying) {
-				s.say(func(g *admin.Growth) { g.Problem, g.Fix = err.Error(), diag.Hint(err) })
-			}
-			if a.news("spread", err) {
+			s.say(func(g *admin.Growth) {
+				if g.Problem, g.Fix = "", ""; !errors.Is(err, errCopying) {
+					g.Problem, g.Fix = err.Error(), diag.Hint(err)
+				}
+			})
+			if errors.Is(err, errCopying) {
+				a.tellSpread()
+			} else if a.news("spread", err) {
 				a.log.Info("the cluster does not have its copies yet", keyWhat, err.Error())
 			}
 			select {
@@ -131,7 +138,7 @@ func (a *Appliance) tendSpread(ctx context.Context, led chan<- struct{}) {
 	}
 	a.step("spread: forgotten")
 	s.say(func(g *admin.Growth) { g.Step = "" })
-	a.log.Info("every stream has its copies: the cluster has grown", keyCount, len(s.streams))
+	a.log.Info("every stream has its copies: the cluster has grown", keyCount, len(s.sums.streams))
 }
 
 // admit lets clients in when the server has all streams and consumers that it was
@@ -210,7 +217,12 @@ func (a *Appliance) spreadApplied() error {
 func (a *Appliance) spreadOpen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
-	for ctx.Err() == nil && !a.othersOpen() {
+	for ctx.Err() == nil {
+		closed := a.othersClosed()
+		if len(closed) == 0 {
+			break
+		}
+		a.spread.say(func(g *admin.Growth) { g.Step, g.Current = admin.GrowOpens, strings.Join(closed, ", ") })
 		select {
 		case <-ctx.Done():
 		case <-time.After(spreadEvery):
@@ -219,21 +231,24 @@ func (a *Appliance) spreadOpen(ctx context.Context) error {
 	return nil
 }
 
-func (a *Appliance) othersOpen() bool {
+// othersClosed are the other nodes that are not open for clients.
+func (a *Appliance) othersClosed() []string {
 	c := a.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var out []string
 	for i, p := range c.config.Peers {
 		if said := c.peers[p]; i != c.self && (said.err != nil || said.asked.IsZero() || said.answer.Grows != "") {
-			return false
+			out = append(out, cmp.Or(said.answer.Node, p))
 		}
 	}
-	return true
+	return out
 }
 
 // spreadCopied asks for the copies, and waits until each is there.
 func (a *Appliance) spreadCopied(ctx context.Context) error {
 	s := a.spread
+	s.sums.stored(a.leastStored())
 	var errs []error
 	done := 0
 	for _, st := range s.streams {
@@ -241,20 +256,19 @@ func (a *Appliance) spreadCopied(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		copied, err := a.js.Copied(ctx, assignedOf(st), a.copiesOf(st))
+		lacks, err := a.js.Lacks(ctx, assignedOf(st), a.copiesOf(st))
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if copied {
+		if s.sums.copied(st, lacks); len(lacks) == 0 {
 			done++
 		}
 	}
-	if own, err := a.engine.Stats(); err == nil {
-		s.say(func(g *admin.Growth) {
-			g.StreamsDone, g.Bytes, g.BytesDone = done, own.StoreUsed, min(a.leastStored(), own.StoreUsed)
-		})
-	}
+	s.say(func(g *admin.Growth) {
+		s.sums.tell(g)
+		g.Step = s.sums.step()
+	})
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -262,6 +276,20 @@ func (a *Appliance) spreadCopied(ctx context.Context) error {
 		return errCopying
 	}
 	return nil
+}
+
+// tellSpread tells the log how far the copies are, when that is news.
+func (a *Appliance) tellSpread() {
+	s := a.spread
+	if time.Since(s.told) < progressEvery {
+		return
+	}
+	line := s.sums.line()
+	if !a.news("spread", errors.New(line)) {
+		return
+	}
+	s.told = time.Now()
+	a.log.Info("the other nodes get their copies", keyWhat, line)
 }
 
 // leastStored is how many bytes of messages the other node has that has the fewest.

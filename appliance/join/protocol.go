@@ -107,10 +107,14 @@ type Answer struct {
 
 // Copies is how far the copies are that a node makes of its streams for the others.
 type Copies struct {
-	Streams     int   `json:"streams"`
-	StreamsDone int   `json:"streams_done"`
-	Bytes       int64 `json:"bytes"`
-	BytesDone   int64 `json:"bytes_done"`
+	Step          string `json:"step"`
+	Streams       int    `json:"streams"`
+	StreamsDone   int    `json:"streams_done"`
+	Consumers     int    `json:"consumers"`
+	ConsumersDone int    `json:"consumers_done"`
+	Bytes         int64  `json:"bytes"`
+	BytesDone     int64  `json:"bytes_done"`
+	Current       string `json:"current,omitempty"`
 }
 
 // String leaves the secrets out.

@@ -156,7 +156,7 @@ func (c *Client) Serves(ctx context.Context, s Assigned) error {
 
 // Place gives a stream, as it is now, its placement and a number of copies; 0 leaves the
 // number alone. It does nothing where nothing changes, and may have to be called until
-// Copied says that the copies are there.
+// Lacks says that the copies are there.
 func (c *Client) Place(ctx context.Context, s Assigned, copies int) error {
 	o := s.object()
 	config, err := c.config(ctx, o)
@@ -196,50 +196,66 @@ func (c *Client) StepDown(ctx context.Context, system string) error {
 	return nil
 }
 
-// Copied reports whether a stream and its consumers have all of their copies, and each
-// copy everything. wanted is how many copies the stream is to have.
-func (c *Client) Copied(ctx context.Context, s Assigned, wanted int) (bool, error) {
-	objects := []object{s.object()}
-	for name := range s.Consumers {
-		objects = append(objects, s.consumer(name))
+// Lacks is what of a stream and its consumers does not have all of its copies yet, or one
+// without everything: "" for the stream, names for consumers, and nothing when all is
+// there. Consumers get theirs after their stream. wanted is how many copies the stream is
+// to have.
+func (c *Client) Lacks(ctx context.Context, s Assigned, wanted int) ([]string, error) {
+	names := slices.Sorted(maps.Keys(s.Consumers))
+	copied, err := c.copied(ctx, s.object(), wanted)
+	if err != nil {
+		return nil, err
 	}
-	for _, o := range objects {
-		var info struct {
-			Config struct {
-				Replicas int               `json:"num_replicas"`
-				Metadata map[string]string `json:"metadata"`
-			} `json:"config"`
-			Cluster struct {
-				Leader   string `json:"leader"`
-				Replicas []struct {
-					Current bool `json:"current"`
-					Offline bool `json:"offline"`
-				} `json:"replicas"`
-			} `json:"cluster"`
-		}
-		err := c.request(ctx, o.account, o.subject("INFO"), struct{}{}, &info)
-		if code(err) == codeConsumerNotFound {
-			continue // one that nobody used any more
-		}
+	if !copied {
+		return append([]string{""}, names...), nil
+	}
+	var lacks []string
+	for _, name := range names {
+		copied, err := c.copied(ctx, s.consumer(name), wanted)
 		if err != nil {
-			return false, fmt.Errorf("ask for the copies of %s: %w", o, err)
+			return nil, err
 		}
-		if o.consumer == "" && info.Config.Metadata[bootstrap.MetaWidened] != "" {
-			return false, nil
-		}
-		current := 0
-		for _, r := range info.Cluster.Replicas {
-			if r.Current && !r.Offline {
-				current++
-			}
-		}
-		want := wanted
-		if o.consumer != "" && info.Config.Replicas > 0 {
-			want = info.Config.Replicas
-		}
-		if info.Cluster.Leader == "" || current+1 < want {
-			return false, nil
+		if !copied {
+			lacks = append(lacks, name)
 		}
 	}
-	return true, nil
+	return lacks, nil
+}
+
+// copied reports whether a stream or a consumer has all of its copies, and each copy
+// everything.
+func (c *Client) copied(ctx context.Context, o object, wanted int) (bool, error) {
+	var info struct {
+		Config struct {
+			Replicas int               `json:"num_replicas"`
+			Metadata map[string]string `json:"metadata"`
+		} `json:"config"`
+		Cluster struct {
+			Leader   string `json:"leader"`
+			Replicas []struct {
+				Current bool `json:"current"`
+				Offline bool `json:"offline"`
+			} `json:"replicas"`
+		} `json:"cluster"`
+	}
+	err := c.request(ctx, o.account, o.subject("INFO"), struct{}{}, &info)
+	if code(err) == codeConsumerNotFound {
+		return true, nil // one that nobody used any more
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask for the copies of %s: %w", o, err)
+	}
+	if o.consumer == "" && info.Config.Metadata[bootstrap.MetaWidened] != "" {
+		return false, nil
+	}
+	current := 0
+	for _, r := range info.Cluster.Replicas {
+		if r.Current && !r.Offline {
+			current++
+		}
+	}
+	if o.consumer != "" && info.Config.Replicas > 0 {
+		wanted = info.Config.Replicas
+	}
+	return info.Cluster.Leader != "" && current+1 >= wanted, nil
 }

@@ -397,7 +397,13 @@ func TestProcessSingleNodeGrowsIntoACluster(t *testing.T) {
 	}
 	g.nodes[1].launch()
 	g.nodes[2].launch()
+	watching, unwatch := context.WithCancel(t.Context())
+	defer unwatch()
+	seen := make(chan []admin.Growth, 1)
+	go func() { seen <- watchGrowth(watching, g.nodes[0]) }()
 	grown(t, g.nodes)
+	unwatch()
+	checkProgress(t, <-seen)
 	p.end()
 	if len(p.acked) == 0 {
 		t.Fatal("got no acknowledgement, want some")
@@ -423,6 +429,57 @@ func TestProcessSingleNodeGrowsIntoACluster(t *testing.T) {
 		return err
 	})
 	before.check(t, g.nodes[2], p.acked)
+}
+
+// watchGrowth is what a node says of how far it is, without repetitions.
+func watchGrowth(ctx context.Context, n *node) (out []admin.Growth) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return out
+		case <-tick.C:
+		}
+		s, err := n.status() // which fails while it is opened anew
+		if err != nil || s.Cluster == nil || s.Cluster.Growth == nil {
+			continue
+		}
+		if g := *s.Cluster.Growth; len(out) == 0 || out[len(out)-1] != g {
+			out = append(out, g)
+		}
+	}
+}
+
+// checkProgress finds the bar of a node that has entered the cluster moving to its end,
+// with a total that stays.
+func checkProgress(t *testing.T, seen []admin.Growth) {
+	t.Helper()
+	var first, last admin.Growth
+	for _, g := range seen {
+		text := growthText(g)
+		if text == "" || strings.Contains(text, "HOLDFAST") {
+			t.Errorf("got %q for %+v, want what people wait for", text, g)
+		}
+		switch g.Step {
+		case admin.GrowSettles, admin.GrowCopies, admin.GrowConsumers, admin.GrowOpens:
+		default:
+			continue
+		}
+		if first.Step == "" {
+			first, last = g, g
+		}
+		done, total := g.Work()
+		before, all := last.Work()
+		if done < before || total != all || strings.Count(text, "#") < strings.Count(growthText(last), "#") {
+			t.Errorf("got %q after %q, want it to move on", text, growthText(last))
+		}
+		last = g
+	}
+	if done, total := last.Work(); last.Step != admin.GrowOpens || done != total || first.Streams != 5 || first.Consumers == 0 {
+		t.Errorf("got %+v first and %+v last, want everything done", first, last)
+	}
+	t.Logf("%d looks, the last %q", len(seen), growthText(last))
 }
 
 // checkEvents finds what one of two consumers has not had, though the other has.
