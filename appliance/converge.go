@@ -25,7 +25,7 @@ const (
 	byFileChange = "file change"
 	// byLeading is the file of the node that began to lead its cluster.
 	byLeading = "leading node"
-	// byRetry tries again what could not be done, and is no revision of its own.
+	// byRetry tries again what could not be done.
 	byRetry = "retry"
 )
 
@@ -92,7 +92,7 @@ func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if old, latest, stale := history.Stale(c.digest); stale && !c.rollback {
+	if old, latest, stale := history.Stale(c.digest, plan.Undoes()); stale && !c.rollback {
 		fault := staleFault(old, latest)
 		if !c.asked {
 			// The file of the node itself, and not one that somebody tried.
@@ -118,40 +118,63 @@ func (a *Appliance) converge(ctx context.Context, c change) (outcome, error) {
 	return a.carryOut(ctx, c, plan, history)
 }
 
-// carryOut does what the plan says and keeps the books of it: a revision is begun
-// before the first change and finished after the last, so that a start after a crash
-// in between knows what was agreed to.
+// carryOut does what the plan says and keeps the books of it.
 func (a *Appliance) carryOut(ctx context.Context, c change, plan bootstrap.Plan, history bootstrap.History) (outcome, error) {
-	latest, known := history.Latest()
 	var out outcome
-	rev := bootstrap.Revision{
-		After: latest.ID, Time: time.Now().UTC(), Node: a.dir.NodeName(), By: c.by, Files: c.cfg.Files(),
-		Digest: c.digest, Objects: c.topology.Objects(), Allow: c.consents.Allow, Confirmed: c.consents.Confirmed,
-		Rollback: c.rollback, Summary: plan.Summary(),
+	rev, fresh, err := a.begin(ctx, c, plan, history)
+	if err != nil {
+		return out, err
 	}
-	if !known || latest.Digest != c.digest || !latest.Done || c.by != byRetry && plan.Covered(c.consents) > 0 {
-		id, err := a.revisions().Begin(ctx, rev)
-		if err != nil {
-			return out, err
-		}
-		rev.ID, out.revision = id, id
-		a.step("begin revision")
-	}
-	var err error
+	out.revision = rev.ID
 	if out.report, err = a.execute(ctx, c, plan, history); err != nil {
 		return out, err
 	}
 	a.remember(out.report.Remaining(), &out.report, nil)
 	a.current.Store(c.cfg)
 	if out.revision != 0 && ctx.Err() == nil {
-		rev.Objects, rev.Summary = out.report.Settled(c.topology.Objects()), out.report.Summary()
-		rev.Unchanged = out.report.Unchanged()
-		if err := a.revisions().Finish(ctx, rev); err != nil {
+		end, news := history.Ended(rev, fresh, out.report, c.topology.Objects())
+		if !news {
+			return out, nil
+		}
+		if err := a.revisions().Finish(ctx, end); err != nil {
 			return out, err
 		}
 		a.step("finish revision")
 	}
 	return out, nil
+}
+
+// begin records that a configuration is about to be applied. A revision is begun before
+// the first change and finished after the last, so that a start after a crash in between
+// knows what was agreed to. One that could not be carried out as a whole is gone on with
+// however often it is tried, and by whatever node: only another configuration makes
+// another one, and somebody who asks for more than a node does by itself. The ID is 0
+// when there is nothing to record. fresh is true when nothing of it was tried before.
+func (a *Appliance) begin(ctx context.Context, c change, plan bootstrap.Plan, history bootstrap.History) (rev bootstrap.Revision, fresh bool, err error) {
+	asksMore := c.asked && plan.Covered(c.consents) > plan.Covered(bootstrap.Consents{})
+	if rev, open, ok := history.Standing(c.digest); ok && !asksMore {
+		switch {
+		case !open:
+			return bootstrap.Revision{}, false, nil
+		case rev.Done:
+			return rev, false, nil
+		}
+		if fresh = rev.Objects == nil; fresh { // its beginning was cut short
+			rev.Objects = c.topology.Objects()
+			err = a.revisions().Resume(ctx, rev)
+		}
+		return rev, fresh, err
+	}
+	latest, _ := history.Latest()
+	rev = bootstrap.Revision{
+		After: latest.ID, Time: time.Now().UTC(), Node: a.dir.NodeName(), By: c.by, Files: c.cfg.Files(),
+		Digest: c.digest, Objects: c.topology.Objects(), Allow: c.consents.Allow, Confirmed: c.consents.Confirmed,
+		Rollback: c.rollback, Summary: plan.Summary(),
+	}
+	if rev.ID, err = a.revisions().Begin(ctx, rev); err == nil {
+		a.step("begin revision")
+	}
+	return rev, true, err
 }
 
 // identityError is a failed change of accounts and users: without these nothing
@@ -289,9 +312,13 @@ func identityPlan(cfg *config.Config, changes identity.Changes) bootstrap.Plan {
 }
 
 func staleFault(old, latest bootstrap.Revision) error {
+	parts := ""
+	if !latest.Whole() {
+		parts = "in part "
+	}
 	return diag.Fail(diag.CodeStale,
-		fmt.Errorf("apply configuration: it is that of revision %d of %s, and revision %d of %s, by %s, was applied since",
-			old.ID, old.Time.Format(time.DateTime), latest.ID, latest.Time.Format(time.DateTime), latest.By),
+		fmt.Errorf("apply configuration: it is that of revision %d of %s, and revision %d of %s, by %s, was applied %ssince",
+			old.ID, old.Time.Format(time.DateTime), latest.ID, latest.Time.Format(time.DateTime), latest.By, parts),
 		"put the newer file in place; or go back on purpose with `holdfast apply --rollback`")
 }
 

@@ -43,7 +43,7 @@ func (a *Appliance) Plan(ctx context.Context, r admin.PlanRequest) (admin.PlanAn
 		Own: own, Plan: plan, Digest: plan.Digest(), Problems: admin.Problems(problems),
 		NeedRestart: needRestart(a.startedWith(), cfg),
 	}
-	if old, _, stale := history.Stale(c.digest); stale {
+	if old, _, stale := history.Stale(c.digest, plan.Undoes()); stale {
 		old.Objects = nil
 		out.Stale = &old
 	}

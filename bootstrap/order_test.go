@@ -104,7 +104,7 @@ func TestWhatWasChangedByHandStaysKnownAsSuch(t *testing.T) {
 		}
 		report.Results = append(report.Results, res)
 	}
-	settled := report.Settled(objects)
+	settled := report.Settled(objects, nil)
 	if settled["a/A"] == "" || settled["a/B"] == "" || settled["a/C"] != "" {
 		t.Errorf("got %v settled, want A, which was changed by hand, and B, which is done, and not C", settled)
 	}

@@ -192,6 +192,19 @@ func (p Plan) Covered(c Consents) int {
 	return n
 }
 
+// Undoes is true when the plan takes back something that another configuration may
+// have done, or can't tell. What somebody changed on the server is not taken back
+// unasked.
+func (p Plan) Undoes() bool {
+	return slices.ContainsFunc(p.Actions, func(a Action) bool {
+		return a.Op == Unknown || a.Op.Changes() && !a.Drift && a.undoes()
+	})
+}
+
+// undoes is true for an action that can take something back: no configuration removes
+// streams and consumers, so that none can have removed what is made anew.
+func (a Action) undoes() bool { return a.Op != Create || a.Stream == "" }
+
 // Split takes accounts and users apart from what lives in them.
 func (p Plan) Split() (who, what Plan) {
 	for _, a := range p.Actions {

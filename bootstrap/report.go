@@ -37,7 +37,14 @@ type Result struct {
 	Action  Action  `json:"action"`
 	Outcome Outcome `json:"outcome"`
 	Reason  string  `json:"reason,omitempty"`
-	Err     error   `json:"-"`
+	// Refused is true when it failed, and for certain changed nothing.
+	Refused bool  `json:"refused,omitempty"`
+	Err     error `json:"-"`
+}
+
+// changed is true for a result after which something may be another than before.
+func (r Result) changed() bool {
+	return r.Action.Op.Changes() && r.Outcome != Skipped && !r.Refused
 }
 
 // Converged is true when everything declared exists and nothing is half done. What
@@ -71,13 +78,24 @@ func (r Report) Remaining() Plan {
 }
 
 // Settled are those of the declared objects, as Topology.Objects names them, that
-// are now what the file says.
-func (r Report) Settled(objects map[string]string) map[string]string {
+// are now what the file says, and as in before, those of which nothing was changed.
+func (r Report) Settled(objects, before map[string]string) map[string]string {
 	settled := maps.Clone(objects)
 	for _, res := range r.Results {
 		// What somebody changed on the server was as declared before, and stays known.
-		if res.Outcome != Done && !res.Action.Drift {
-			delete(settled, res.Action.Path())
+		if res.Outcome == Done || res.Action.Drift {
+			continue
+		}
+		path := res.Action.Path()
+		delete(settled, path)
+		if was := before[path]; was != "" {
+			settled[path] = was
+		}
+	}
+	for _, res := range r.Results {
+		// Where only some of it was done, it is neither.
+		if path := res.Action.Path(); res.changed() && settled[path] != objects[path] {
+			delete(settled, path)
 		}
 	}
 	return settled
@@ -92,9 +110,24 @@ func (r Report) Retry() bool {
 }
 
 // Unchanged is true when nothing was done, and nothing tried that may have been.
-func (r Report) Unchanged() bool {
+func (r Report) Unchanged() bool { return !slices.ContainsFunc(r.Results, Result.changed) }
+
+// Alters is true when something was done, or may have been, that another configuration
+// could undo: streams and consumers that were made stay, whatever a file says.
+func (r Report) Alters() bool {
+	return slices.ContainsFunc(r.Results, func(res Result) bool { return res.changed() && res.Action.undoes() })
+}
+
+// Did is true when something was done.
+func (r Report) Did() bool {
+	return slices.ContainsFunc(r.Results, func(res Result) bool { return res.changed() && res.Outcome == Done })
+}
+
+// Whole is true when all that the file asks for is as it says, but for what somebody
+// changed on the server.
+func (r Report) Whole() bool {
 	return !slices.ContainsFunc(r.Results, func(res Result) bool {
-		return res.Action.Op.Changes() && res.Outcome != Skipped
+		return res.Outcome != Done && !res.Action.Drift && res.Action.Op != Unmanaged
 	})
 }
 

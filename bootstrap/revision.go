@@ -35,12 +35,20 @@ type Revision struct {
 	Rollback bool `json:"rollback,omitempty"`
 	// Done is false when it was begun and not finished.
 	Done bool `json:"done"`
-	// Unchanged is true when all that it asked for was held back, or was there
-	// already: going back from it undoes nothing.
+	// Partial is true when some of what it asks for was held back or failed. What of it
+	// is done later still belongs to it.
+	Partial bool `json:"partial,omitempty"`
+	// Unchanged is true when all that it asked for was held back, was refused, or was
+	// there already: going back from it undoes nothing.
 	Unchanged bool `json:"unchanged,omitempty"`
 	// Summary says in words what was done.
 	Summary string `json:"summary,omitempty"`
+	// End is where the record of its end stands, 0 while there is none.
+	End uint64 `json:"-"`
 }
+
+// Whole is true of a revision of which nothing is left to be done.
+func (r Revision) Whole() bool { return r.Done && !r.Partial }
 
 // History is the revisions a node remembers, oldest first.
 type History []Revision
@@ -64,14 +72,12 @@ func (h History) Pending() (Revision, bool) {
 
 // Stale reports whether a configuration was applied before and another one
 // since: applying it would undo the newer one. old is when it last was, latest what
-// it would undo. What was only begun counts on both sides, for nobody knows how far
-// it came; what changed nothing does not count. Going back on purpose makes a new
-// revision with the old digest, which is then the latest.
-func (h History) Stale(digest string) (old, latest Revision, stale bool) {
-	last := len(h) - 1
-	for last >= 0 && h[last].Unchanged && h[last].Digest != digest {
-		last--
-	}
+// it would undo. What changed nothing does not count. What was carried out in part, or
+// only begun, of which nobody knows how far it came, counts on both sides; but not as
+// newer than a configuration of which the plan undoes nothing. Going back on purpose
+// makes a new revision with the old digest, which is then the latest.
+func (h History) Stale(digest string, undoes bool) (old, latest Revision, stale bool) {
+	last := h.before(digest, func(r Revision) bool { return r.Unchanged || !undoes && !r.Whole() })
 	if last < 0 || h[last].Digest == digest {
 		return Revision{}, Revision{}, false
 	}
@@ -82,6 +88,60 @@ func (h History) Stale(digest string) (old, latest Revision, stale bool) {
 		}
 	}
 	return Revision{}, Revision{}, false
+}
+
+// before is the place of the latest revision behind those of other configurations that
+// are to be left out; -1 for none.
+func (h History) before(digest string, leaveOut func(Revision) bool) int {
+	last := len(h) - 1
+	for last >= 0 && h[last].Digest != digest && leaveOut(h[last]) {
+		last--
+	}
+	return last
+}
+
+// Standing returns the revision of a configuration that is in force already: what came
+// after it, if anything did, changed nothing. open is true when what is done for it now
+// belongs to that revision: it is the latest, and something of it is left. Where it is
+// not the latest, and something of it is left, a new one is to be begun, for what came
+// in between would count as newer than what is done now: then there is none.
+func (h History) Standing(digest string) (rev Revision, open, ok bool) {
+	at := h.before(digest, func(r Revision) bool { return r.Unchanged })
+	if at < 0 || h[at].Digest != digest {
+		return Revision{}, false, false
+	}
+	latest, left := at == len(h)-1, !h[at].Whole()
+	return h[at], left && latest, latest || !left
+}
+
+// Ended is a revision after a try to carry it out, and whether that is news. h is the
+// history of before the try. fresh is true when nothing of it can have been done
+// before; declared are its Topology.Objects.
+func (h History) Ended(rev Revision, fresh bool, r Report, declared map[string]string) (end Revision, news bool) {
+	end = rev
+	end.Done, end.Partial = true, !r.Whole()
+	end.Objects = r.Settled(declared, h.Applied())
+	// What comes back by itself over an edit that was not carried out is no newer than
+	// that: it only makes what it lacked, which nobody undoes.
+	returns := !rev.Confirmed && !rev.Rollback && slices.ContainsFunc(h, func(x Revision) bool { return x.Digest == rev.Digest && x.Whole() })
+	end.Unchanged = (r.Unchanged() || returns && !r.Alters()) && (fresh || rev.Unchanged)
+	if end.Unchanged {
+		// What it does not declare is as declared before, too.
+		for path, was := range h.Applied() {
+			if _, ok := declared[path]; !ok {
+				end.Objects[path] = was
+			}
+		}
+	}
+	switch {
+	case !rev.Done:
+		end.Summary = r.Summary()
+	case r.Did():
+		end.Summary += "; later: " + r.Summary()
+	default:
+		return end, end.Partial != rev.Partial || end.Unchanged != rev.Unchanged
+	}
+	return end, true
 }
 
 // Applied returns the objects that the server had as declared when a revision was

@@ -16,46 +16,195 @@ import (
 )
 
 // revisions makes a history of digests; those with a ? were not finished, those with
-// a = changed nothing.
+// a ~ carried out in part, those with a = changed nothing.
 func revisions(digests ...string) bootstrap.History {
 	var h bootstrap.History
 	for i, d := range digests {
-		name := strings.TrimRight(d, "?=")
-		h = append(h, bootstrap.Revision{ID: uint64(i + 1), Digest: name, Done: name+"?" != d, Unchanged: name+"=" == d})
+		has := func(mark string) bool { return strings.Contains(d, mark) }
+		h = append(h, bootstrap.Revision{
+			ID: uint64(i + 1), Digest: strings.TrimRight(d, "?=~"), Done: !has("?"), Partial: has("~"), Unchanged: has("="),
+		})
 	}
 	return h
 }
 
 func TestStaleIsWhatWasAppliedBeforeAndReplacedSince(t *testing.T) {
+	const harmless = true // the plan undoes nothing
 	for _, c := range []struct {
 		history     []string
 		digest      string
+		harmless    bool
 		old, latest uint64 // 0: not stale
 	}{
-		{nil, "a", 0, 0},
-		{[]string{"a"}, "a", 0, 0},
-		{[]string{"a"}, "b", 0, 0},
-		{[]string{"a", "b"}, "a", 1, 2},
-		{[]string{"a", "b"}, "b", 0, 0},
-		{[]string{"a", "b"}, "c", 0, 0},
-		{[]string{"a", "b", "a"}, "a", 0, 0}, // went back on purpose
-		{[]string{"a", "b", "a"}, "b", 2, 3},
-		{[]string{"a", "b", "a", "c"}, "a", 3, 4},
-		{[]string{"a", "b?"}, "a", 1, 2}, // b may have come far
-		{[]string{"a", "b="}, "a", 0, 0}, // all of b was held back: there is nothing to undo
-		{[]string{"a", "b="}, "b", 0, 0},
-		{[]string{"a", "b=", "c="}, "a", 0, 0},
-		{[]string{"a", "b=", "c="}, "b", 0, 0},
-		{[]string{"a", "b", "c="}, "a", 1, 2}, // c did nothing, b did
-		{[]string{"a", "b=", "c"}, "a", 1, 3},
-		{[]string{"b=", "c"}, "b", 1, 2},
-		{[]string{"a", "b?"}, "b", 0, 0},
-		{[]string{"a?", "b"}, "a", 1, 2},
-		{[]string{"a", "a"}, "a", 0, 0},
+		{nil, "a", false, 0, 0},
+		{[]string{"a"}, "a", false, 0, 0},
+		{[]string{"a"}, "b", false, 0, 0},
+		{[]string{"a", "b"}, "a", false, 1, 2},
+		{[]string{"a", "b"}, "a", harmless, 1, 2}, // what was carried out as a whole stays in force
+		{[]string{"a", "b"}, "b", false, 0, 0},
+		{[]string{"a", "b"}, "c", false, 0, 0},
+		{[]string{"a", "b", "a"}, "a", false, 0, 0}, // went back on purpose
+		{[]string{"a", "b", "a"}, "b", false, 2, 3},
+		{[]string{"a", "b", "a", "c"}, "a", false, 3, 4},
+		{[]string{"a", "b?"}, "a", false, 1, 2}, // b may have come far
+		{[]string{"a", "b?"}, "a", harmless, 0, 0},
+		{[]string{"a", "b~"}, "a", false, 1, 2}, // what was done of b stays
+		{[]string{"a", "b~"}, "a", harmless, 0, 0},
+		{[]string{"a", "b?", "c~"}, "a", harmless, 0, 0},
+		{[]string{"a", "b", "c~"}, "a", harmless, 1, 2},
+		{[]string{"a", "b~", "c"}, "b", harmless, 2, 3},
+		{[]string{"a", "b~", "a="}, "b", false, 0, 0}, // back in the file of one node, and not yet of another
+		{[]string{"a", "b="}, "a", false, 0, 0},       // all of b was held back: there is nothing to undo
+		{[]string{"a", "b~="}, "a", false, 0, 0},
+		{[]string{"a", "b="}, "b", false, 0, 0},
+		{[]string{"a", "b=", "c="}, "a", false, 0, 0},
+		{[]string{"a", "b=", "c="}, "b", false, 0, 0},
+		{[]string{"a", "b", "c="}, "a", false, 1, 2}, // c did nothing, b did
+		{[]string{"a", "b=", "c"}, "a", false, 1, 3},
+		{[]string{"b=", "c"}, "b", false, 1, 2},
+		{[]string{"a", "b?"}, "b", false, 0, 0},
+		{[]string{"a?", "b"}, "a", false, 1, 2},
+		{[]string{"a", "a"}, "a", false, 0, 0},
 	} {
-		old, latest, stale := revisions(c.history...).Stale(c.digest)
+		old, latest, stale := revisions(c.history...).Stale(c.digest, !c.harmless)
 		if old.ID != c.old || latest.ID != c.latest || stale != (c.old != 0) {
-			t.Errorf("%v after %v: got %d, %d, %t, want %d, %d, %t", c.digest, c.history, old.ID, latest.ID, stale, c.old, c.latest, c.old != 0)
+			t.Errorf("%v after %v, harmless %t: got %d, %d, %t, want %d, %d, %t", c.digest, c.history, c.harmless, old.ID, latest.ID, stale, c.old, c.latest, c.old != 0)
+		}
+	}
+}
+
+func TestOnlyAnotherConfigurationIsAnotherRevision(t *testing.T) {
+	for _, c := range []struct {
+		history []string
+		digest  string
+		id      uint64 // 0: a new one
+		open    bool
+	}{
+		{nil, "a", 0, false},
+		{[]string{"a"}, "a", 1, false},
+		{[]string{"a"}, "b", 0, false},
+		{[]string{"a", "b"}, "a", 0, false}, // on purpose
+		{[]string{"a", "b~"}, "b", 2, true},
+		{[]string{"a", "b~="}, "b", 2, true},
+		{[]string{"a", "b?"}, "b", 2, true},
+		{[]string{"a", "b~"}, "a", 0, false},
+		// One node has the new file and the other the old one, and they lead by turns.
+		{[]string{"a", "b~="}, "a", 1, false},
+		{[]string{"a", "b~", "a="}, "a", 3, false},
+		{[]string{"a", "b~", "a="}, "b", 0, false}, // or what is done of it now would be older than a
+		{[]string{"a", "b~", "a=", "b~="}, "b", 4, true},
+		{[]string{"a", "b~", "a=", "b~="}, "a", 3, false},
+		{[]string{"a~", "b="}, "a", 0, false},
+		{[]string{"a?", "b="}, "a", 0, false},
+	} {
+		rev, open, ok := revisions(c.history...).Standing(c.digest)
+		if rev.ID != c.id && ok || ok != (c.id != 0) || open && ok != c.open {
+			t.Errorf("%v after %v: got %d, open %t, %t, want %d, open %t", c.digest, c.history, rev.ID, open, ok, c.id, c.open)
+		}
+	}
+}
+
+// results are of changes of streams, each named by its outcome: made, changed, failed,
+// refused, held.
+func results(names ...string) bootstrap.Report {
+	var r bootstrap.Report
+	for _, name := range names {
+		res := bootstrap.Result{Action: bootstrap.Action{Op: bootstrap.Update, Kind: bootstrap.KindStream, Account: "m", Stream: name}, Outcome: bootstrap.Done}
+		switch name {
+		case "made":
+			res.Action.Op = bootstrap.Create
+		case "kept":
+			res.Action.Op = bootstrap.Keep
+		case "failed", "refused":
+			res.Outcome, res.Refused = bootstrap.Failed, name == "refused"
+		case "held":
+			res.Outcome = bootstrap.Skipped
+		}
+		r.Results = append(r.Results, res)
+	}
+	return r
+}
+
+func TestEndOfARevisionSaysWhatCanBeTakenBack(t *testing.T) {
+	type end struct {
+		Done, Partial, Unchanged bool
+		Summary                  string
+	}
+	for name, c := range map[string]struct {
+		history []string
+		of      bootstrap.Revision
+		before  bool // something may have been done before
+		report  bootstrap.Report
+		want    end
+		same    bool // is no news
+	}{
+		"all done":           {report: results("made", "changed"), want: end{true, false, false, "1 created, 1 updated"}},
+		"nothing to do":      {report: results("kept"), want: end{true, false, true, "nothing to change"}},
+		"refused":            {report: results("refused", "kept"), want: end{true, true, true, "1 failed"}},
+		"failed":             {report: results("failed"), want: end{true, true, false, "1 failed"}},
+		"held back":          {report: results("held"), want: end{true, true, true, "1 left"}},
+		"in part":            {report: results("made", "refused"), want: end{true, true, false, "1 created, 1 failed"}},
+		"after a crash":      {of: bootstrap.Revision{}, before: true, report: results("refused"), want: end{true, true, false, "1 failed"}},
+		"refused once more":  {of: bootstrap.Revision{Done: true, Partial: true, Unchanged: true, Summary: "x"}, before: true, report: results("refused"), want: end{true, true, true, "x"}, same: true},
+		"failed once more":   {of: bootstrap.Revision{Done: true, Partial: true, Summary: "x"}, before: true, report: results("failed"), want: end{true, true, false, "x"}, same: true},
+		"fails, was refused": {of: bootstrap.Revision{Done: true, Partial: true, Unchanged: true, Summary: "x"}, before: true, report: results("failed"), want: end{true, true, false, "x"}},
+		"done at last": {
+			of: bootstrap.Revision{Done: true, Partial: true, Unchanged: true, Summary: "1 failed"}, before: true, report: results("changed", "kept"),
+			want: end{true, false, false, "1 failed; later: 1 updated"},
+		},
+		"refused, was in part": {of: bootstrap.Revision{Done: true, Partial: true, Summary: "x"}, before: true, report: results("refused"), want: end{true, true, false, "x"}, same: true},
+		// It makes what it lacked, and is no newer than what it came back over.
+		"comes back":            {history: []string{"a", "b~"}, of: bootstrap.Revision{Digest: "a"}, report: results("made"), want: end{true, false, true, "1 created"}},
+		"comes back on purpose": {history: []string{"a", "b~"}, of: bootstrap.Revision{Digest: "a", Confirmed: true}, report: results("made"), want: end{true, false, false, "1 created"}},
+		"was never whole":       {history: []string{"a~", "b~="}, of: bootstrap.Revision{Digest: "a"}, report: results("made"), want: end{true, false, false, "1 created"}},
+	} {
+		got, news := revisions(c.history...).Ended(c.of, !c.before, c.report, nil)
+		if diff := cmp.Diff(c.want, end{got.Done, got.Partial, got.Unchanged, got.Summary}); diff != "" || news == c.same {
+			t.Errorf("%s: got news %t, and another end (-want +got):\n%s", name, news, diff)
+		}
+	}
+}
+
+func TestWhatWasRefusedIsAsTheRevisionBeforeLeftIt(t *testing.T) {
+	h := revisions("a")
+	h[0].Objects = map[string]string{"m/refused": "a", "m/failed": "a", "m/kept": "a", "m/gone": "a", "m/held": "a"}
+	declared := map[string]string{"m/refused": "b", "m/failed": "b", "m/kept": "b", "m/changed": "b", "m/held": "b"}
+	end, _ := h.Ended(bootstrap.Revision{}, true, results("refused", "failed", "kept", "changed", "held"), declared)
+	want := map[string]string{"m/refused": "a", "m/kept": "b", "m/changed": "b", "m/held": "a"}
+	if diff := cmp.Diff(want, end.Objects); diff != "" {
+		t.Errorf("in part: got other objects (-want +got):\n%s", diff)
+	}
+	end, _ = h.Ended(bootstrap.Revision{}, true, results("refused", "kept", "held"), declared)
+	if end.Objects["m/gone"] != "a" {
+		t.Errorf("unchanged: got objects %v, want what the file says nothing of as before", end.Objects)
+	}
+	// Some of it was done, and some of it held back: it is neither.
+	both := results("changed", "changed")
+	both.Results[1].Outcome = bootstrap.Skipped
+	h[0].Objects["m/changed"] = "a"
+	if end, _ = h.Ended(bootstrap.Revision{}, true, both, declared); end.Objects["m/changed"] != "" {
+		t.Errorf("half done: got objects %v, want m/changed left out", end.Objects)
+	}
+}
+
+func TestAPlanUndoesWhatIsNeitherMadeNorSomebodysWork(t *testing.T) {
+	for _, c := range []struct {
+		action bootstrap.Action
+		want   bool
+	}{
+		{bootstrap.Action{Op: bootstrap.Keep, Stream: "S"}, false},
+		{bootstrap.Action{Op: bootstrap.Unmanaged, Stream: "S"}, false},
+		{bootstrap.Action{Op: bootstrap.Blocked, Stream: "S"}, false},
+		{bootstrap.Action{Op: bootstrap.Create, Stream: "S"}, false},
+		{bootstrap.Action{Op: bootstrap.Create, User: "u"}, true}, // whom the newer one removed
+		{bootstrap.Action{Op: bootstrap.Remove, User: "u"}, true},
+		{bootstrap.Action{Op: bootstrap.Update, Stream: "S"}, true},
+		{bootstrap.Action{Op: bootstrap.Update, Stream: "S", Drift: true}, false}, // is not done unasked
+		{bootstrap.Action{Op: bootstrap.Drop, Stream: "S"}, true},
+		{bootstrap.Action{Op: bootstrap.Unknown, Stream: "S"}, true}, // once it can be read
+	} {
+		if got := (bootstrap.Plan{Actions: []bootstrap.Action{c.action}}).Undoes(); got != c.want {
+			t.Errorf("%+v: got %t, want %t", c.action, got, c.want)
 		}
 	}
 }

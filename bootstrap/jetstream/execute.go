@@ -4,7 +4,9 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -85,6 +87,7 @@ func (c *Client) Execute(ctx context.Context, plan bootstrap.Plan, order Order) 
 		}
 		if r.Err != nil {
 			r.Outcome = bootstrap.Failed
+			_, r.Refused = errors.AsType[refusal](r.Err)
 			missing[stream] = missing[stream] || a.Kind == bootstrap.KindStream && a.Op == bootstrap.Create
 		}
 		report.Results = append(report.Results, r)
@@ -104,11 +107,19 @@ func whyNot(a bootstrap.Action) string {
 	return a.Reason
 }
 
+// refusal is an error of a request after which all is as it was before.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
 func (c *Client) do(ctx context.Context, a bootstrap.Action, order Order) error {
 	t := target(a)
 	switch {
 	case a.Op == bootstrap.Create:
 		if err := c.createObject(ctx, t, a.Spec); err != nil {
+			if code(err) != 0 {
+				err = refusal{err}
+			}
 			return order.fault(diag.CodeCreate, "create "+t.String(), err)
 		}
 	case a.Op == bootstrap.Recreate:
@@ -156,8 +167,9 @@ func (c *Client) update(ctx context.Context, t object, set map[string]any, order
 	}
 	have, err := c.config(ctx, t)
 	if err != nil {
-		return fail(err)
+		return fail(refusal{err})
 	}
+	before := have
 	if t.consumer == "" && (bootstrap.Widening(have) || widens(have, set)) {
 		if err := c.widen(ctx, t, have, copies(set), widenLimit, order); err != nil {
 			return fail(err)
@@ -179,6 +191,10 @@ func (c *Client) update(ctx context.Context, t object, set map[string]any, order
 		delete(want, "pause_until")
 	}
 	if err := c.request(ctx, t.account, t.subject("UPDATE"), t.creation(want, "update"), &struct{}{}); err != nil {
+		// In a cluster a change can be taken by some and fail later.
+		if now, unread := c.config(ctx, t); code(err) != 0 && unread == nil && reflect.DeepEqual(before, now) {
+			err = refusal{err}
+		}
 		return fail(err)
 	}
 	order.step("update " + t.String())

@@ -57,6 +57,31 @@ func TestWhatNeedsConsentIsLeftAloneWithoutIt(t *testing.T) {
 	}
 }
 
+// What the server refused is as it was before; what nobody answered for may not be.
+func TestARefusalIsKnownFromAFailure(t *testing.T) {
+	n := startNode(t, "shop")
+	c := newClient(t, n)
+	converge(t, c, shop(stream(t, "HAVE", `{"subjects":["have"]}`), stream(t, "TAKEN", `{"subjects":["taken"]}`)))
+	// Each takes a subject that another stream has.
+	want := shop(stream(t, "HAVE", `{"subjects":["have","taken"]}`), stream(t, "NEW", `{"subjects":["taken"]}`), stream(t, "TAKEN", `{"subjects":["taken"]}`))
+	plan := bootstrap.Diff(want, observe(t, c, "shop"), nil)
+	report := c.Execute(t.Context(), plan, agreed())
+	for _, r := range report.Results {
+		if changes := r.Action.Op.Changes(); (r.Outcome == bootstrap.Failed) != changes || r.Refused != changes {
+			t.Errorf("%s %s: got %s, refused %t and %v, want changes refused", r.Action.Op, r.Action.Path(), r.Outcome, r.Refused, r.Err)
+		}
+	}
+	if report.Count(bootstrap.Failed) != 2 || !report.Unchanged() {
+		t.Errorf("got %d failed, unchanged %t, want 2 and nothing changed", report.Count(bootstrap.Failed), report.Unchanged())
+	}
+	c.Close()
+	for _, r := range c.Execute(t.Context(), plan, agreed()).Results {
+		if r.Action.Op == bootstrap.Create && (r.Outcome != bootstrap.Failed || r.Refused) {
+			t.Errorf("no answer: %s: got %s, refused %t, want it failed", r.Action.Path(), r.Outcome, r.Refused)
+		}
+	}
+}
+
 func TestHandMadeObjectsAreUnmanaged(t *testing.T) {
 	n := startNode(t, "shop")
 	c := newClient(t, n)

@@ -66,7 +66,7 @@ func (c *Client) Revisions(account string, replicas int) Revisions {
 // returns an OvertakenError when the latest revision is not rev.After any more.
 // After another error nothing may be applied; it may have been recorded all the
 // same, and Begin with the very same rev, its Time above all, then goes on with
-// that. rev.ID, rev.Done and rev.Unchanged are not looked at.
+// that. What only Finish records is not looked at, nor is rev.ID.
 func (r Revisions) Begin(ctx context.Context, rev bootstrap.Revision) (uint64, error) {
 	id, err := r.begin(ctx, rev)
 	if err == nil {
@@ -84,7 +84,7 @@ func (r Revisions) begin(ctx context.Context, rev bootstrap.Revision) (uint64, e
 		return 0, err
 	}
 	objects := rev.Objects
-	rev.ID, rev.Objects, rev.Done, rev.Unchanged = 0, nil, false, false
+	rev.ID, rev.Objects, rev.Done, rev.Partial, rev.Unchanged = 0, nil, false, false, false
 	record, err := json.Marshal(rev)
 	if err != nil {
 		return 0, fmt.Errorf("encode: %w", err)
@@ -120,16 +120,27 @@ func (r Revisions) faster(ctx context.Context, record []byte) (uint64, error) {
 	return 0, &OvertakenError{Latest: latest}
 }
 
+// Resume records the objects of a revision whose beginning was cut short before that.
+func (r Revisions) Resume(ctx context.Context, rev bootstrap.Revision) error {
+	if _, err := r.putObjects(ctx, rev.ID, rev.Objects); err != nil {
+		return diag.Fail(diag.CodeUpdate, fmt.Errorf("go on with revision %d: %w", rev.ID, err), hintRevisions)
+	}
+	return nil
+}
+
 // revisionEnd is the record of a revision's end.
 type revisionEnd struct {
 	Summary   string `json:"summary,omitempty"`
+	Partial   bool   `json:"partial,omitempty"`
 	Unchanged bool   `json:"unchanged,omitempty"`
 }
 
 // Finish records that the revision rev.ID was applied to its end, with its
-// Summary, whether it left all Unchanged, and with the Objects that are now as declared in place of those it
-// began with. It can be repeated: the first record counts. What older revisions
-// declared is forgotten then.
+// Summary, whether it was done in part or left all unchanged, and with the Objects that
+// are now as declared in place of those it began with. Of a revision that was finished
+// in part it records how far it is now. rev.End is that of the record in whose place
+// this one comes; when there is another one by now, two nodes were at it, and it counts
+// as done. What older revisions declared is forgotten then.
 func (r Revisions) Finish(ctx context.Context, rev bootstrap.Revision) error {
 	if err := r.finish(ctx, rev); err != nil {
 		return diag.Fail(diag.CodeUpdate, fmt.Errorf("record the end of revision %d: %w", rev.ID, err), hintRevisions)
@@ -146,15 +157,44 @@ func (r Revisions) finish(ctx context.Context, rev bootstrap.Revision) error {
 	if err != nil {
 		return err
 	}
-	record, err := json.Marshal(revisionEnd{Summary: rev.Summary, Unchanged: rev.Unchanged})
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
+	end := revisionEnd{Summary: rev.Summary, Partial: rev.Partial, Unchanged: rev.Unchanged}
+	err = r.putEnd(ctx, rev.ID, rev.End, end)
+	if code(err) == codeWrongLastSeq {
+		err = r.settleEnd(ctx, rev.ID, end)
 	}
-	_, err = r.publish(ctx, subjectDone+strconv.FormatUint(rev.ID, 10), record, expectLast(0))
-	if err != nil && code(err) != codeWrongLastSeq {
+	if err != nil {
 		return err
 	}
 	return r.forgetObjects(ctx, rev.ID, first)
+}
+
+func endOf(id uint64) string { return subjectDone + strconv.FormatUint(id, 10) }
+
+func (r Revisions) putEnd(ctx context.Context, id, last uint64, end revisionEnd) error {
+	record, err := json.Marshal(end)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	_, err = r.publish(ctx, endOf(id), record, expectLast(last))
+	return err
+}
+
+// settleEnd records an end where another record is than was known. When neither is
+// this one, which was recorded without an answer, nor one that is stricter, nobody knows
+// what both did together, and it must not look as if it were nothing.
+func (r Revisions) settleEnd(ctx context.Context, id uint64, end revisionEnd) error {
+	seq, data, err := r.last(ctx, endOf(id))
+	if err != nil {
+		return err
+	}
+	var other revisionEnd
+	if err := json.Unmarshal(data, &other); err != nil {
+		return fmt.Errorf("decode the end in message %d: %w", seq, err)
+	}
+	if other == end || !other.Partial && !other.Unchanged {
+		return nil
+	}
+	return r.putEnd(ctx, id, seq, revisionEnd{Summary: end.Summary})
 }
 
 // ensure makes the stream, or makes it what it should be.

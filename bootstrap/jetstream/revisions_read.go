@@ -70,6 +70,7 @@ func catchUp(ctx context.Context) {
 type revisionBook struct {
 	begun bootstrap.History
 	done  map[uint64]revisionEnd
+	ends  map[uint64]uint64 // where those stand
 	sets  map[uint64]*objectSet
 }
 
@@ -85,9 +86,9 @@ func (b *revisionBook) add(m revisionMessage) error {
 			return fmt.Errorf("decode the end in message %d: %w", m.seq, err)
 		}
 		if b.done == nil {
-			b.done = make(map[uint64]revisionEnd)
+			b.done, b.ends = make(map[uint64]revisionEnd), make(map[uint64]uint64)
 		}
-		b.done[revisionOf(m.subject)] = d
+		b.done[revisionOf(m.subject)], b.ends[revisionOf(m.subject)] = d, m.seq // the last one counts
 	case strings.HasPrefix(m.subject, subjectObjects):
 		id := revisionOf(m.subject)
 		if b.sets == nil {
@@ -105,7 +106,7 @@ func (b *revisionBook) history() bootstrap.History {
 	for i := range b.begun {
 		rev := &b.begun[i]
 		if d, ok := b.done[rev.ID]; ok {
-			rev.Done, rev.Summary, rev.Unchanged = true, d.Summary, d.Unchanged
+			rev.Done, rev.Summary, rev.Partial, rev.Unchanged, rev.End = true, d.Summary, d.Partial, d.Unchanged, b.ends[rev.ID]
 		}
 		if s := b.sets[rev.ID]; s != nil {
 			rev.Objects = s.objects()

@@ -35,6 +35,8 @@ func newApplyCmd(std stdio, g *globals) *cobra.Command {
 			"What removes stored messages, or makes a stream or consumer anew, is done only for the\n" +
 			"streams that --allow-destructive names, and left otherwise. A stale file, which is an\n" +
 			"older configuration than the one that was applied last, is refused without --rollback.\n" +
+			"An edit that failed is no such one: it can be taken back in the file, unless that would\n" +
+			"undo some of it that was done. `holdfast plan --history` shows what was.\n" +
 			"When this command is stopped, the node brings what it has begun to its end.\n\n" +
 			"Exit code 0 when everything is as in the file, 3 when something is left that needs a flag\n" +
 			"or a person: a permission, a restart, what can't be done, a stale file. 1 when something\n" +

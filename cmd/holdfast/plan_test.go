@@ -214,7 +214,9 @@ func TestPlanShowsWhatThereIsToKnow(t *testing.T) {
 		"history": {answer: admin.PlanAnswer{Own: true, Plan: same, Revisions: bootstrap.History{
 			applied(1, "start", nil), applied(2, "marta", nil), applied(4, "file change", nil),
 			applied(5, "root", func(r *bootstrap.Revision) { r.Rollback, r.Digest = true, applied(2, "", nil).Digest }),
-			applied(6, "reload", func(r *bootstrap.Revision) { r.Done, r.Summary = false, "1 that removes messages, 2 to update" }),
+			applied(6, "leading node", func(r *bootstrap.Revision) { r.Partial, r.Summary = true, "1 created, 1 failed" }),
+			applied(7, "file change", func(r *bootstrap.Revision) { r.Partial, r.Unchanged, r.Summary = true, true, "1 failed" }),
+			applied(8, "reload", func(r *bootstrap.Revision) { r.Done, r.Summary = false, "1 that removes messages, 2 to update" }),
 		}}, args: []string{"--history"}},
 	} {
 		t.Run(name, func(t *testing.T) {

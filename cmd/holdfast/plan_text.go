@@ -100,6 +100,10 @@ func byText(by string) string {
 		return "when the node was told to reload"
 	case "file change":
 		return "when the file changed"
+	case "leading node":
+		return "when the node began to lead"
+	case "retry":
+		return "when the node tried again"
 	}
 	return "by " + by + " with `holdfast apply`"
 }
@@ -110,8 +114,13 @@ func printHistory(w io.Writer, h bootstrap.History) {
 	fmt.Fprintln(t, "REVISION\tTIME\tNODE\tBY\tDIGEST\tSTATE\tWHAT")
 	for _, r := range h {
 		state := "finished"
-		if !r.Done {
+		switch {
+		case !r.Done:
 			state = "not finished"
+		case r.Partial && r.Unchanged:
+			state = "nothing of it yet"
+		case r.Partial:
+			state = "in part"
 		}
 		if r.Rollback {
 			state += ", rollback"

@@ -420,3 +420,51 @@ func TestProcessUndoingWhatWasHeldBackIsNotStale(t *testing.T) {
 	checkMessages(t, n, map[string]int{"LESS": 10})
 	n.stop()
 }
+
+// TestProcessAnEditThatFailsIsOneRevision has an edit refused over and over: by tries, by
+// reloads and over restarts. It can be taken back, and put in again.
+func TestProcessAnEditThatFailsIsOneRevision(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, before).start()
+	n.nats(nil, "stream", "add", "GRAB", "--subjects", "new.>", "--storage", "file")
+	edited := strings.Replace(before, "      KEPT:", "      NEW: {subjects: [\"new.>\"], max_bytes: 1MiB}\n      KEPT:", 1)
+	n.reload(edited)
+	n.reload(edited + "# the same\n")
+	n.kill9()
+	n.launch()
+	n.waitStatus("tried again", func(s admin.Status) bool {
+		return s.Phase == admin.PhaseRunning && strings.Contains(fmt.Sprint(s.Missing), "overlap")
+	})
+	h := n.history()
+	if len(h) != 2 || !h[1].Partial || !h[1].Unchanged {
+		t.Fatalf("got %+v, want a second revision of which nothing was done", h)
+	}
+	n.reload(before)
+	if a := n.plan(exitOK, "holdfast.yaml"); a.Stale != nil || len(a.Revisions) != 2 {
+		t.Errorf("got stale %v and %d revisions, want the file of before in force, and no other revision", a.Stale, len(a.Revisions))
+	}
+	n.reload(edited)
+	n.nats(nil, "--account", "shop", "stream", "rm", "-f", "GRAB")
+	eventually(t, patience, func() error {
+		if h = n.history(); len(h) != 2 || !h[1].Whole() || h[1].Unchanged || !strings.Contains(h[1].Summary, "later: 1 created") {
+			return fmt.Errorf("got %+v, want the second revision carried out", h)
+		}
+		return nil
+	})
+	// Now it would be undone.
+	n.configure(before)
+	n.signal(syscall.SIGHUP)
+	n.logged("was applied since")
+	n.stop()
+}
+
+// history are the revisions that a node knows.
+func (n *node) history() bootstrap.History {
+	n.t.Helper()
+	_, out := n.holdfast("plan", "--config", "holdfast.yaml", "--output", "json", "--history")
+	var a admin.PlanAnswer
+	if err := json.Unmarshal([]byte(out), &a); err != nil {
+		n.t.Fatalf("got %v of %q", err, out)
+	}
+	return a.Revisions
+}

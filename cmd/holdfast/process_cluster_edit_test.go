@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build process && linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-mq/holdfast/appliance/admin"
+)
+
+// leaderOf returns the node of those that run which leads the cluster, and the others.
+func leaderOf(t *testing.T, nodes ...*node) (leader *node, others []*node) {
+	t.Helper()
+	eventually(t, patience, func() error {
+		leader, others = nil, nil
+		for _, n := range nodes {
+			s, err := n.status()
+			if err != nil {
+				return err
+			}
+			if s.Cluster != nil && s.Cluster.Leader == s.Node.Name {
+				leader = n
+			} else {
+				others = append(others, n)
+			}
+		}
+		if leader == nil {
+			return fmt.Errorf("got none of %d nodes that leads", len(nodes))
+		}
+		return nil
+	})
+	return leader, others
+}
+
+// TestProcessAnEditThatFailsInAClusterIsOneRevision adds a stream that the server refuses:
+// in the file of the leading node, in all files, and under another leader. It is taken
+// back each time.
+func TestProcessAnEditThatFailsInAClusterIsOneRevision(t *testing.T) {
+	t.Parallel()
+	nodes := newCluster(t, shop)
+	for _, n := range nodes {
+		n.launch()
+	}
+	waitAllReady(t, nodes...)
+	leads, others := leaderOf(t, nodes...)
+	leads.nats(nil, "stream", "add", "GRAB", "--subjects", "taken", "--storage", "file", "--replicas", "3")
+	base := len(leads.history())
+
+	const from, to = "      ORDERS:", "      TAKEN: {subjects: [taken], max_bytes: 1MiB}\n      ORDERS:"
+	edit := func(from, to string, nodes ...*node) {
+		for _, n := range nodes {
+			n.edit(from, to)
+			n.signal(syscall.SIGHUP)
+		}
+	}
+	tried := func(on *node) {
+		t.Helper()
+		on.waitStatus("that has tried it", func(s admin.Status) bool { return strings.Contains(fmt.Sprint(s.Missing), "overlap") })
+		if h := on.history(); len(h) != base+1 || !h[base].Unchanged || !h[base].Partial {
+			t.Fatalf("got %+v, want one more revision than %d, of which nothing was done", h, base)
+		}
+	}
+	inForce := func(nodes ...*node) {
+		t.Helper()
+		for _, n := range nodes {
+			n.waitReady()
+			if a := n.plan(exitOK, "holdfast.yaml"); a.Stale != nil || len(a.Revisions) != base+1 {
+				t.Errorf("got stale %v and %d revisions, want the file of before in force, and none added to %d", a.Stale, len(a.Revisions), base+1)
+			}
+		}
+	}
+	edit(from, to, leads)
+	tried(leads)
+	inForce(others...) // these were not edited
+	edit(to, from, leads)
+	inForce(leads)
+	edit(from, to, nodes...)
+	tried(leads)
+	leads.kill9()
+	next, _ := leaderOf(t, others...)
+	tried(next)
+	edit(to, from, others...)
+	inForce(others...)
+	for _, n := range others {
+		n.stop()
+	}
+}
