@@ -28,6 +28,7 @@ func (v view) member(address string, self bool, said peer) admin.Member {
 	m := admin.Member{
 		Address: address, Self: self, Name: said.answer.Node, Version: said.answer.Version, NATS: said.answer.NATS,
 		ClockAhead: said.ahead.Seconds(), OtherFile: said.answer.Wants != "" && said.answer.Wants != v.self.Wants,
+		Differs: differing(said.answer.Decides, v.self.Decides),
 	}
 	for _, c := range said.answer.Certificates {
 		m.Certificates = append(m.Certificates, admin.MemberCertificate{Name: c.Name, NotAfter: c.NotAfter})

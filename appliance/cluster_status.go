@@ -5,6 +5,7 @@ package appliance
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
@@ -18,7 +19,7 @@ import (
 func (a *Appliance) describe() join.Answer {
 	out := join.Answer{
 		Node: a.dir.NodeName(), Process: a.process, Time: time.Now(), Version: a.opts.Version, NATS: engine.ServerVersion(),
-		Wants: newChange(a.wholeConfig(), "").digest, Certificates: a.describeCerts(time.Now()),
+		Wants: newChange(a.wholeConfig(), "").digest, Decides: decides(a.wholeConfig()), Certificates: a.describeCerts(time.Now()),
 		Grows: a.grows(),
 	}
 	if g := a.growthStatus(); g != nil && g.Node == out.Node {
@@ -162,6 +163,9 @@ func clusterProblems(c admin.Cluster) []admin.Problem {
 			add(diag.CodeDiffers, "cluster: node "+m.Name+" leads and applies its file, which is another one than this node's",
 				"put the same file on all nodes; `holdfast plan` here shows what this one would change")
 		}
+		if len(m.Differs) > 0 && m.Name == c.Leader && c.Growth == nil {
+			add(diag.CodeDiffers, "cluster: node "+m.Name+" leads, and its file counts for group commit: "+firstFew(m.Differs), "put the same file on all nodes")
+		}
 	}
 	stuck := 0
 	for _, p := range c.Streams {
@@ -176,6 +180,14 @@ func clusterProblems(c admin.Cluster) []admin.Problem {
 		add(diag.CodeClusterCopies, fmt.Sprintf("%d more streams have no leader", more), "`holdfast cluster status --all` lists them")
 	}
 	return out
+}
+
+// firstFew names the first of a list, and how many there are more.
+func firstFew(list []string) string {
+	if more := len(list) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s, and %d more", strings.Join(list[:mostNamed], ", "), more)
+	}
+	return strings.Join(list, ", ")
 }
 
 func sinceText(t *time.Time) string {

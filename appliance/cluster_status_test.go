@@ -4,11 +4,15 @@ package appliance
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/config"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
 	"github.com/holdfast-mq/holdfast/appliance/join"
@@ -174,6 +178,55 @@ func TestALeaderWithAnotherFileIsInTheStatus(t *testing.T) {
 		got := clusterProblems(c)
 		if len(got) != test.want || len(got) > 0 && (got[0].Code != diag.CodeDiffers || !strings.Contains(got[0].What, "node b leads") || got[0].Fix == "") {
 			t.Errorf("%s: got %+v, want %d that names node b", name, got, test.want)
+		}
+	}
+}
+
+// What the leading node decides for all of them, and no revision has, is compared as well.
+func TestFilesThatDifferInGroupCommitAreKnown(t *testing.T) {
+	load := func(text string) *config.Config {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "holdfast.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, problems := config.Load(config.Options{File: file})
+		if err := problems.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	const text = "accounts: {shop: {streams: {A: {subjects: [a], max_bytes: 1MiB, num_replicas: 1, allow_atomic: true, group_commit: \"MODE\"}}}}\n"
+	with := func(mode string) *config.Config { return load(strings.Replace(text, "MODE", mode, 1)) }
+	auto, off := with("auto"), with("off")
+	if one, other := newChange(auto, "").digest, newChange(off, "").digest; one != other {
+		t.Errorf("got digests %s and %s, want no revision of a change of group_commit alone", one, other)
+	}
+	left := load(strings.Replace(text, ", group_commit: \"MODE\"", "", 1))
+	slow := load("storage: {durability: interval}\n" + strings.Replace(text, "MODE", "auto", 1))
+	for _, c := range []struct {
+		there, here map[string]string
+		want        []string
+	}{
+		{decides(auto), decides(auto), nil},
+		{decides(auto), decides(left), nil}, // the default
+		{decides(off), decides(auto), []string{"group_commit of shop/A is off there and auto here"}},
+		{decides(auto), decides(off), []string{"group_commit of shop/A is auto there and off here"}},
+		{decides(slow), decides(auto), []string{"storage.durability is interval there and strict here (each node flushes by its own)"}},
+		{nil, decides(off), nil}, // an edition that does not say it
+	} {
+		v := view{self: join.Answer{Decides: c.here}}
+		m := v.member("n:6222", false, peer{answer: join.Answer{Node: "n2", Decides: c.there}})
+		if !slices.Equal(m.Differs, c.want) {
+			t.Errorf("%v there, %v here: got %q, want %q", c.there, c.here, m.Differs, c.want)
+		}
+	}
+	// Only the file of the node that leads counts: that is where people look first.
+	differs := []string{"group_commit of shop/A is off there and auto here"}
+	for leader, want := range map[string]int{"n2": 1, "n1": 0} {
+		got := clusterProblems(admin.Cluster{Leader: leader, Nodes: []admin.Member{{Name: "n1", Self: true}, {Name: "n2", Differs: differs}}})
+		if len(got) != want || want > 0 && !strings.Contains(got[0].What, "its file counts for group commit: group_commit of shop/A is off there") {
+			t.Errorf("%s leads: got %+v, want %d that says what differs", leader, got, want)
 		}
 	}
 }

@@ -93,6 +93,9 @@ type Member struct {
 	ClockAhead float64 `json:"clock_ahead_seconds,omitempty"`
 	// OtherFile is true when its file asks for something else than this node's.
 	OtherFile bool `json:"other_file,omitempty"`
+	// Differs says in what its file differs from this node's of what the file of the node
+	// that leads decides for all, and that changes no object.
+	Differs []string `json:"differs,omitempty"`
 	// NotConnectedSince is set while there is no route to it.
 	NotConnectedSince *time.Time `json:"not_connected_since,omitempty"`
 	// PublishingStopped says why nothing is stored in files by the streams that it leads;

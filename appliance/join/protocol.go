@@ -87,6 +87,9 @@ type Answer struct {
 	// Wants identifies what the file of the node that answers asks for: nodes whose files
 	// ask for the same have the same.
 	Wants string `json:"wants,omitempty"`
+	// Decides is what its file says of what the node that leads decides for all, and is not
+	// in Wants, by key; nil where it is not said.
+	Decides map[string]string `json:"decides"`
 	// Grows is the name of the node that brings its messages into the cluster, which nobody
 	// may use before it has; empty when there is none.
 	Grows string `json:"grows,omitempty"`

@@ -34,6 +34,7 @@ func printCluster(w io.Writer, c admin.Cluster, all bool) {
 	printGrowth(w, c.Growth)
 	for _, m := range c.Nodes {
 		printMember(w, m, all)
+		printFile(w, m, c.Leader, all)
 		if m.PublishingStopped != "" {
 			fmt.Fprintf(w, "    streams that it leads: %s\n", cmp.Or(namesText(ledBy(c.Streams, m.Name), all), "none"))
 		}
@@ -91,6 +92,25 @@ func printMember(w io.Writer, m admin.Member, all bool) {
 			fmt.Fprintln(w)
 		}
 	}
+}
+
+// printFile says in what a file differs, and whose counts.
+func printFile(w io.Writer, m admin.Member, leader string, all bool) {
+	if !m.OtherFile && len(m.Differs) == 0 {
+		return
+	}
+	counts := "that of the node that leads counts"
+	if leader != "" {
+		counts = "that of node " + leader + " counts, which leads"
+	}
+	what := "its file asks for other accounts, users or streams"
+	if !m.OtherFile {
+		what = "its file differs"
+	}
+	if len(m.Differs) > 0 {
+		what += ": " + namesText(m.Differs, all)
+	}
+	fmt.Fprintf(w, "\n%s: %s; %s\n    fix: put the same file on all nodes\n", m.Address, what, counts)
 }
 
 // printPlacements says how many copies there are, and names the streams of which one is
@@ -305,7 +325,7 @@ func certificatesText(m admin.Member) string {
 }
 
 func fileText(m admin.Member) string {
-	if m.OtherFile {
+	if m.OtherFile || len(m.Differs) > 0 {
 		return "DIFFERS"
 	}
 	if m.Name == "" {

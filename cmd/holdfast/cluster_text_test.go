@@ -102,3 +102,27 @@ func TestClusterStatusSaysWhatHasStopped(t *testing.T) {
 		t.Errorf("got %s", &got)
 	}
 }
+
+func TestAFileThatDiffersIsNamedWithWhoseCounts(t *testing.T) {
+	const durable = "storage.durability is interval there and strict here (each node flushes by its own)"
+	for name, c := range map[string]struct {
+		leader string
+		other  bool
+		differ []string
+		want   string // "" for nothing
+	}{
+		"the same": {leader: "n1"},
+		"group_commit alone": {"n1", false, []string{"group_commit of shop/ORDERS is off there and auto here"},
+			"b:1: its file differs: group_commit of shop/ORDERS is off there and auto here; that of node n1 counts, which leads\n    fix: put the same file on all nodes\n"},
+		"streams":             {"n2", true, nil, "b:1: its file asks for other accounts, users or streams; that of node n2 counts, which leads\n"},
+		"both, and no leader": {"", true, []string{durable}, "users or streams: " + durable + "; that of the node that leads counts\n"},
+	} {
+		var out strings.Builder
+		printCluster(&out, admin.Cluster{Leader: c.leader, Nodes: []admin.Member{
+			{Address: "a:1", Name: "n1", Self: true}, {Address: "b:1", Name: "n2", Connected: true, Current: true, OtherFile: c.other, Differs: c.differ},
+		}}, false)
+		if strings.Contains(out.String(), "DIFFERS") != (c.want != "") || !strings.Contains(out.String(), c.want) || c.want == "" && strings.Contains(out.String(), "counts") {
+			t.Errorf("%s: got %s\nwant %q", name, &out, c.want)
+		}
+	}
+}

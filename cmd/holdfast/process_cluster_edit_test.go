@@ -74,6 +74,14 @@ func TestProcessAnEditThatFailsInAClusterIsOneRevision(t *testing.T) {
 			}
 		}
 	}
+	edit("duplicate_window: 10m", "duplicate_window: 10m\n        group_commit: \"off\"", others[0])
+	eventually(t, patience, func() error {
+		_, out := others[1].holdfast("cluster", "status", "--config", "holdfast.yaml")
+		if want := "group_commit of shop/ORDERS is off there and auto here; that of node"; !strings.Contains(out, want) {
+			return fmt.Errorf("got %q, want %q in it", out, want)
+		}
+		return nil
+	})
 	edit(from, to, leads)
 	tried(leads)
 	inForce(others...) // these were not edited
