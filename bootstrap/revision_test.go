@@ -98,7 +98,7 @@ func TestOnlyAnotherConfigurationIsAnotherRevision(t *testing.T) {
 		{[]string{"a?", "b="}, "a", 0, false},
 	} {
 		rev, open, ok := revisions(c.history...).Standing(c.digest)
-		if rev.ID != c.id && ok || ok != (c.id != 0) || open && ok != c.open {
+		if ok != (c.id != 0) || ok && (rev.ID != c.id || open != c.open) {
 			t.Errorf("%v after %v: got %d, open %t, %t, want %d, open %t", c.digest, c.history, rev.ID, open, ok, c.id, c.open)
 		}
 	}
