@@ -211,6 +211,8 @@ func TestPlanShowsWhatThereIsToKnow(t *testing.T) {
 			applied(5, "marta", func(r *bootstrap.Revision) { r.Rollback = true })}}, code: 3},
 		"staleempty": {answer: admin.PlanAnswer{Own: true, Plan: same, Stale: &old, Revisions: bootstrap.History{old, applied(5, "marta", nil)}}, code: 3},
 		"notown":     {answer: admin.PlanAnswer{Plan: small, Revisions: bootstrap.History{applied(1, "start", nil)}}, code: 3},
+		"refused": {answer: admin.PlanAnswer{Own: true, Plan: small, Revisions: bootstrap.History{applied(1, "start", nil),
+			applied(2, "leading node", func(r *bootstrap.Revision) { r.Partial, r.Unchanged = true, true })}}, code: 3},
 		"history": {answer: admin.PlanAnswer{Own: true, Plan: same, Revisions: bootstrap.History{
 			applied(1, "start", nil), applied(2, "marta", nil), applied(4, "file change", nil),
 			applied(5, "root", func(r *bootstrap.Revision) { r.Rollback, r.Digest = true, applied(2, "", nil).Digest }),

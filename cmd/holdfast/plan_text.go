@@ -83,7 +83,12 @@ func revisionText(r bootstrap.Revision) string {
 	if r.Rollback {
 		s += ", going back on purpose"
 	}
-	if !r.Done {
+	switch {
+	case r.Partial && r.Unchanged:
+		s += "; nothing of it was done yet"
+	case r.Partial:
+		s += "; not all of it was done yet"
+	case !r.Done:
 		s += "; it is not finished: the node's next start or `holdfast apply` brings it to its end"
 	}
 	return s
