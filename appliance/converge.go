@@ -314,10 +314,10 @@ func identityPlan(cfg *config.Config, changes identity.Changes) bootstrap.Plan {
 func staleFault(old, latest bootstrap.Revision) error {
 	parts := ""
 	if !latest.Whole() {
-		parts = "in part "
+		parts = ", in part"
 	}
 	return diag.Fail(diag.CodeStale,
-		fmt.Errorf("apply configuration: it is that of revision %d of %s, and revision %d of %s, by %s, was applied %ssince",
+		fmt.Errorf("apply configuration: it is that of revision %d of %s, and revision %d of %s, by %s, was applied since%s",
 			old.ID, old.Time.Format(time.DateTime), latest.ID, latest.Time.Format(time.DateTime), latest.By, parts),
 		"put the newer file in place; or go back on purpose with `holdfast apply --rollback`")
 }
