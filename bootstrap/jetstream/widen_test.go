@@ -199,7 +199,13 @@ func TestInterestStreamIsGivenCopiesWhileItIsUsed(t *testing.T) {
 	eventually(t, func() error {
 		return c.Execute(t.Context(), bootstrap.Diff(one, observe(t, c, "shop"), nil), jetstream.Order{}).Err()
 	})
-	config := observe(t, c, "shop").Accounts["shop"].Streams["EVENTS"].Config
+	var config map[string]any
+	eventually(t, func() error { // a group that has just begun may not answer yet
+		if config = observe(t, c, "shop").Accounts["shop"].Streams["EVENTS"].Config; config == nil {
+			return errors.New("the stream could not be read")
+		}
+		return nil
+	})
 	f := startFlow(t, servers[0])
 	stops := 0
 	for after := 1; ; after++ {

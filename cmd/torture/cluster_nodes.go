@@ -159,8 +159,30 @@ func (m *member) stop(ctx context.Context) error {
 	}
 }
 
+// kept is where something of a node of a round that failed stays.
+func (t *trial) kept(m *member, ending string) string {
+	return filepath.Join(t.o.dir, fmt.Sprintf("kept-cluster-%s-seed%d-round%d-%s%s", t.mode.name, t.o.seed, t.round, m.Name, ending))
+}
+
+// picture keeps what each node of a round that failed knows of its streams, consumers and
+// routes, before any of them ends.
+func (t *trial) picture(ctx context.Context) {
+	if !t.failedIn(t.round) {
+		return
+	}
+	for _, m := range t.members {
+		for ending, page := range map[string]string{".jsz.json": "/jsz?accounts=true&streams=true&consumers=true&raft=true", ".routez.json": "/routez?subs=true"} {
+			// One that does not answer any more has its goroutines in its log.
+			if text, err := m.Ask(ctx, page); err == nil {
+				_ = os.WriteFile(t.kept(m, ending), text, 0o600)
+			}
+		}
+	}
+}
+
 // close leaves nothing of the three.
 func (t *trial) close(ctx context.Context) (err error) {
+	t.picture(ctx)
 	for _, m := range t.members {
 		if m.process != nil && t.failedIn(t.round) {
 			// Its last words are where each of its goroutines was.
@@ -178,7 +200,7 @@ func (t *trial) close(ctx context.Context) (err error) {
 	}
 	if t.failedIn(t.round) {
 		for _, m := range t.members {
-			kept := filepath.Join(t.o.dir, fmt.Sprintf("kept-cluster-%s-seed%d-round%d-%s.log", t.mode.name, t.o.seed, t.round, m.Name))
+			kept := t.kept(m, ".log")
 			err = errors.Join(err, os.Rename(m.Log(), kept))
 			fmt.Fprintf(t.out, "  kept: %s\n", kept)
 		}
