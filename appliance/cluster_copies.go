@@ -4,7 +4,6 @@ package appliance
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,24 +14,14 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/engine"
 	"github.com/holdfast-mq/holdfast/appliance/howto"
 	"github.com/holdfast-mq/holdfast/bootstrap"
-	"github.com/holdfast-mq/holdfast/bootstrap/identity"
 )
 
-// addCopies says where streams are kept, and what losing a node would do. observed are
-// the accounts of the users: what could be read of it comes from the streams' leaders,
-// who alone know how far the copies are.
-func (a *Appliance) addCopies(ctx context.Context, c *admin.Cluster, observed bootstrap.Observed) {
+// addCopies says where streams are kept, and what losing a node would do. What could be
+// read of observed comes from the streams' leaders, who alone know how far the copies are.
+func (a *Appliance) addCopies(c *admin.Cluster, observed bootstrap.Observed) {
 	local, err := a.engine.Copies()
 	if err != nil {
 		return // it does not run
-	}
-	all := bootstrap.Observed{Accounts: maps.Clone(observed.Accounts)}
-	if c.Leader != "" {
-		own, _ := a.js.Observe(ctx, []string{identity.InternalName}) // what can't be read is marked so
-		if all.Accounts == nil {
-			all.Accounts = map[string]bootstrap.ObservedAccount{}
-		}
-		maps.Copy(all.Accounts, own.Accounts)
 	}
 	a.cluster.mu.Lock()
 	since := maps.Clone(a.cluster.streams)
@@ -53,7 +42,7 @@ func (a *Appliance) addCopies(ctx context.Context, c *admin.Cluster, observed bo
 			}
 		}
 	}
-	c.Streams = placements(all, local, c.Nodes, alone, since)
+	c.Streams = placements(observed, local, c.Nodes, alone, since)
 	if up := upNodes(c.Nodes); len(up) < c.Quorum && len(c.Streams) > 0 { // without any it has not begun
 		c.Stopped, c.Returns = true, returns(*c, up)
 		return

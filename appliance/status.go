@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/engine"
 	"github.com/holdfast-mq/holdfast/bootstrap"
+	"github.com/holdfast-mq/holdfast/bootstrap/identity"
+	"github.com/holdfast-mq/holdfast/bootstrap/jetstream"
 )
 
 // Missing says what readiness waits for, one sentence each; nothing means ready.
@@ -104,21 +106,26 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 	if phase != admin.PhaseRunning {
 		return s, nil
 	}
-	observed := a.observe(ctx)
+	names := a.accountNames()
+	if a.cluster != nil && a.leader() != "" {
+		names = append(slices.Clone(names), identity.InternalName) // whose copies count, too
+	}
+	observed := a.observe(ctx, names)
 	if a.cluster != nil {
-		a.addCopies(ctx, s.Cluster, observed)
+		a.addCopies(s.Cluster, observed)
+		delete(observed.Accounts, identity.InternalName)
 		s.Problems = append(s.Problems, clusterProblems(*s.Cluster)...)
 	}
+	ages := a.oldest(ctx, observed)
 	for _, name := range a.accountNames() {
-		s.Accounts = append(s.Accounts, a.accountStatus(ctx, name, observed.Accounts[name]))
+		s.Accounts = append(s.Accounts, a.accountStatus(name, observed.Accounts[name], ages))
 	}
 	return s, nil
 }
 
 // observe reads the accounts. What can't be read is marked so in what comes back: without
 // a leader that is all, and asking each account for it would take its time.
-func (a *Appliance) observe(ctx context.Context) bootstrap.Observed {
-	names := a.accountNames()
+func (a *Appliance) observe(ctx context.Context, names []string) bootstrap.Observed {
 	if a.cluster == nil || a.leader() != "" {
 		observed, _ := a.js.Observe(ctx, names)
 		return observed
@@ -181,7 +188,43 @@ func (a *Appliance) addSecurity(s *admin.Status) {
 	}
 }
 
-func (a *Appliance) accountStatus(ctx context.Context, name string, have bootstrap.ObservedAccount) admin.AccountStatus {
+// oldest asks for the age of the oldest unacknowledged message of every consumer, by
+// ACCOUNT/STREAM/CONSUMER.
+func (a *Appliance) oldest(ctx context.Context, observed bootstrap.Observed) map[string]age {
+	type question struct {
+		account, stream, name string
+		consumer              bootstrap.ObservedConsumer
+	}
+	var questions []question
+	for account, acc := range observed.Accounts {
+		for stream, s := range acc.Streams {
+			for name, c := range s.Consumers {
+				if c.Unavailable == "" {
+					questions = append(questions, question{account, stream, name, c})
+				}
+			}
+		}
+	}
+	ages, now := make([]age, len(questions)), time.Now()
+	jetstream.Parallel(len(questions), func(i int) {
+		q := questions[i]
+		ages[i].of, ages[i].some, ages[i].err = a.js.OldestUnacknowledged(ctx, q.account, q.stream, q.consumer, now)
+	})
+	out := make(map[string]age, len(questions))
+	for i, q := range questions {
+		out[q.account+"/"+q.stream+"/"+q.name] = ages[i]
+	}
+	return out
+}
+
+// age is that of a message; some is false where there is none.
+type age struct {
+	of   time.Duration
+	some bool
+	err  error
+}
+
+func (a *Appliance) accountStatus(name string, have bootstrap.ObservedAccount, ages map[string]age) admin.AccountStatus {
 	declared, inFile := a.config().Accounts[name]
 	out := admin.AccountStatus{Name: name, InFile: inFile, Unavailable: have.Unavailable, Streams: []admin.StreamStatus{}, GroupCommit: a.groupCounters(name)}
 	for _, sn := range slices.Sorted(maps.Keys(have.Streams)) {
@@ -190,7 +233,7 @@ func (a *Appliance) accountStatus(ctx context.Context, name string, have bootstr
 		s := streamStatus(sn, o)
 		s.InFile, s.GroupCommit = streamInFile, a.groupStatus(name, sn, streamInFile)
 		for _, cn := range slices.Sorted(maps.Keys(o.Consumers)) {
-			c := a.consumerStatus(ctx, name, sn, cn, o.Consumers[cn])
+			c := consumerStatus(cn, o.Consumers[cn], ages[name+"/"+sn+"/"+cn])
 			_, c.InFile = ds.Consumers[cn]
 			s.Consumers = append(s.Consumers, c)
 		}
@@ -225,7 +268,7 @@ func streamStatus(name string, o bootstrap.ObservedStream) admin.StreamStatus {
 	return s
 }
 
-func (a *Appliance) consumerStatus(ctx context.Context, account, stream, name string, o bootstrap.ObservedConsumer) admin.ConsumerStatus {
+func consumerStatus(name string, o bootstrap.ObservedConsumer, oldest age) admin.ConsumerStatus {
 	st := o.State
 	c := admin.ConsumerStatus{
 		Name:           name,
@@ -237,15 +280,12 @@ func (a *Appliance) consumerStatus(ctx context.Context, account, stream, name st
 		Paused:         st.Paused,
 		Unavailable:    o.Unavailable,
 	}
-	if o.Unavailable != "" {
-		return c
-	}
-	age, ok, err := a.js.OldestUnacknowledged(ctx, account, stream, o, time.Now())
 	switch {
-	case err != nil:
-		c.Unavailable = err.Error()
-	case ok:
-		seconds := age.Seconds()
+	case o.Unavailable != "":
+	case oldest.err != nil:
+		c.Unavailable = oldest.err.Error()
+	case oldest.some:
+		seconds := oldest.of.Seconds()
 		c.OldestUnacknowledged = &seconds
 	}
 	return c
