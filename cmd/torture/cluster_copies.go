@@ -173,7 +173,7 @@ func readOne(ctx context.Context, nc *nats.Conn, stream string, seq uint64, seed
 
 // leader is who leads a stream now; "" when nobody says so.
 func (t *trial) leader(ctx context.Context, stream string) string {
-	st, err := t.own.js.Stream(ctx, stream)
+	st, err := t.own.stream(ctx, stream)
 	if err != nil || st.CachedInfo().Cluster == nil {
 		return ""
 	}
@@ -205,14 +205,14 @@ func (t *trial) whole(ctx context.Context) error {
 		}
 	}
 	for stream, durable := range map[string]string{limitsStream: limitsDurable, queueStream: queueDurable} {
-		st, err := t.own.js.Stream(ctx, stream)
+		st, err := t.own.stream(ctx, stream)
 		if err != nil {
 			return fmt.Errorf("ask for stream %q: %w", stream, err)
 		}
 		if err := trio.Whole("stream "+stream, st.CachedInfo().Cluster); err != nil {
 			return err
 		}
-		c, err := st.Consumer(ctx, durable)
+		c, err := t.own.consumer(ctx, stream, durable)
 		if err != nil {
 			return fmt.Errorf("ask for consumer %q: %w", durable, err)
 		}

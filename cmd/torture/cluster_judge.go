@@ -116,7 +116,7 @@ func (t *trial) consumer(ctx context.Context, stream string) string {
 	if stream == queueStream {
 		durable = queueDurable
 	}
-	c, err := t.own.js.Consumer(ctx, stream, durable)
+	c, err := t.own.consumer(ctx, stream, durable)
 	if err != nil {
 		return fmt.Sprintf("its consumer: %v", err)
 	}
@@ -134,7 +134,7 @@ func (t *trial) finished(ctx context.Context, stream, durable string) []finding 
 	for {
 		before := left
 		late := t.until(ctx, drainLimit, func(ctx context.Context) error {
-			c, err := t.own.js.Consumer(ctx, stream, durable)
+			c, err := t.own.consumer(ctx, stream, durable)
 			if err != nil {
 				return err
 			}

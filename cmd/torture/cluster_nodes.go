@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-mq/holdfast/cmd/internal/child"
 	"github.com/holdfast-mq/holdfast/cmd/internal/loopdisk"
@@ -239,4 +240,19 @@ func (t *trial) connect(members ...*member) (*session, error) {
 func (t *trial) login() (err error) {
 	t.access, err = t.members[0].Access()
 	return err
+}
+
+// stream asks for a stream. A question that was asked while leaders change is never
+// answered, so none has more time than requestLimit.
+func (s *session) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	return s.js.Stream(ctx, name)
+}
+
+// consumer asks for a consumer, as stream does for a stream.
+func (s *session) consumer(ctx context.Context, stream, name string) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	return s.js.Consumer(ctx, stream, name)
 }
