@@ -159,7 +159,23 @@ func (a *Appliance) tendCopies(ctx context.Context) {
 		if len(lost)+len(found) > 0 {
 			a.tellStatusLine()
 		}
+		a.helpStalled(ctx)
 	})
+}
+
+// helpStalled has leaders hand over whose copies here try in vain to catch up: they get on
+// with another leader.
+func (a *Appliance) helpStalled(ctx context.Context) {
+	stalled, err := a.engine.Stalled()
+	if err != nil {
+		return // the server is stopping
+	}
+	for _, s := range stalled {
+		a.log.Warn("the copy here tries in vain to catch up, so its leader is asked to hand over", keyStream, s.Account+"/"+s.Stream, keyConsumer, s.Consumer)
+		if err := a.js.HandOver(ctx, s.Account, s.Stream, s.Consumer); err != nil && ctx.Err() == nil {
+			a.log.Warn("the leader did not hand over, it is tried again", keyStream, s.Account+"/"+s.Stream, keyConsumer, s.Consumer, keyErr, err)
+		}
+	}
 }
 
 // mostNamed bounds how many things of a kind are named one by one.

@@ -23,6 +23,7 @@ type serverLog struct {
 	refused  func(format string, args []any) bool
 	fatalf   func(format string, args ...any)
 	limit    *repeats
+	stalls   *stalls
 
 	// braked is true while publishers are refused on purpose.
 	braked      atomic.Bool
@@ -37,6 +38,7 @@ func newServerLog(log *slog.Logger, names Names, r *recovery, refused func(strin
 		refused:  refused,
 		fatalf:   fatalf,
 		limit:    newRepeats(time.Now),
+		stalls:   newStalls(time.Now),
 	}
 }
 
@@ -93,6 +95,7 @@ const textWriteError = " critical write error: "
 // Warnf leaves the refused publishers out while the brake is on: whoever set it has said
 // so, and they may be refused for days.
 func (l *serverLog) Warnf(format string, args ...any) {
+	l.stalls.warning(fmt.Sprintf(format, args...))
 	level := slog.LevelWarn
 	if l.braked.Load() && overLimit(format, args) {
 		level = slog.LevelDebug
