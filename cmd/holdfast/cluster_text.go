@@ -185,8 +185,8 @@ func placementText(p admin.Placement) (text string, bad bool) {
 	var parts []string
 	for _, c := range p.Copies {
 		switch {
-		case c.Offline:
-			parts = append(parts, c.Node+" is gone"+seenText(c))
+		case c.Offline: // since when, the line of the node says
+			parts = append(parts, c.Node+" is gone")
 		case !c.Current && c.Behind > 0:
 			parts = append(parts, fmt.Sprintf("%s is %s changes behind%s", c.Node, humanize.Comma(int64(c.Behind)), seenText(c)))
 		case !c.Current:

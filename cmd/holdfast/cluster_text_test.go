@@ -29,7 +29,7 @@ func TestABigClusterFitsAScreen(t *testing.T) {
 			p.Copies = []admin.Copy{{Node: "n1", Current: true}}
 			stops = append(stops, name)
 		case i == 200:
-			p.Copies[2] = admin.Copy{Node: "n3", Behind: 1234}
+			p.Copies[2] = admin.Copy{Node: "n3", Behind: 1234, Seen: 9}
 		}
 		c.Streams = append(c.Streams, p)
 	}
@@ -43,7 +43,7 @@ func TestABigClusterFitsAScreen(t *testing.T) {
 	for _, want := range []string{
 		"500 streams, 100 with one copy only; 400 with copies that are not as they should be:",
 		"shop/S000, shop/S001, shop/S002 and 97 more: no leader at all, since ", "fix: wait",
-		"shop/S200: n3 is 1,234 changes behind\n", "shop/S201: n3 is gone, last heard of 9.0s ago\n", "and 293 more; --all names them",
+		"shop/S200: n3 is 1,234 changes behind, last heard of 9.0s ago\n", "shop/S201: n3 is gone\n", "and 293 more; --all names them",
 		"Losing n1 stops shop/S100, shop/S101, shop/S102 and 97 more; losing its disk loses shop/S100.\nLosing n2 stops nothing.\n",
 		"-2s", "warning: its clock is 2s behind", "c:1: gone\n    fix: start it\n",
 	} {
