@@ -159,7 +159,7 @@ func copiesOf(p bootstrap.Placement) []admin.Copy {
 		out = append(out, admin.Copy{Node: p.Leader, Current: true})
 	}
 	for _, r := range p.Replicas {
-		out = append(out, admin.Copy{Node: r.Node, Current: r.Current && !r.Offline, Offline: r.Offline, Behind: r.Behind, Seen: r.Seen.Seconds()})
+		out = append(out, admin.Copy{Node: engine.NodeName(r.Node), Current: r.Current && !r.Offline, Offline: r.Offline, Behind: r.Behind, Seen: r.Seen.Seconds()})
 	}
 	slices.SortFunc(out, func(a, b admin.Copy) int { return cmp.Compare(a.Node, b.Node) })
 	return out

@@ -184,7 +184,7 @@ func (e *Engine) Cluster() (ClusterState, error) {
 	if meta := js.Meta; meta != nil {
 		out.Leader, out.Size, out.Quorum = meta.Leader, meta.Size, meta.QuorumNeeded
 		for _, p := range meta.Replicas {
-			member(p.Name)
+			member(NodeName(p.Name))
 		}
 	}
 	for _, m := range members {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -84,7 +85,7 @@ func (e *Engine) copiesOf(account, stream string, ci *server.ClusterInfo) Copies
 	}
 	c.Leader = ci.Leader
 	for _, p := range ci.Replicas {
-		c.Nodes = append(c.Nodes, Copy{Node: p.Name, Current: p.Current, Offline: p.Offline, Behind: p.Lag, Seen: p.Active})
+		c.Nodes = append(c.Nodes, Copy{Node: NodeName(p.Name), Current: p.Current, Offline: p.Offline, Behind: p.Lag, Seen: p.Active})
 	}
 	// The server leaves itself out while there is a leader.
 	if !slices.ContainsFunc(c.Nodes, func(n Copy) bool { return n.Node == self }) {
@@ -92,4 +93,15 @@ func (e *Engine) copiesOf(account, stream string, ci *server.ClusterInfo) Copies
 	}
 	slices.SortFunc(c.Nodes, func(a, b Copy) int { return cmp.Compare(a.Node, b.Node) })
 	return c
+}
+
+// NodeName is what people call a node that the server names so. One that it has not met
+// since it started it knows by its raft ID alone, and says so in a sentence.
+func NodeName(name string) string {
+	const begin, end = "Server name unknown at this time (peerID: ", ")"
+	id, ok := strings.CutPrefix(name, begin)
+	if !ok {
+		return name
+	}
+	return "a node not seen since this start (raft ID " + strings.TrimSuffix(id, end) + ")"
 }
