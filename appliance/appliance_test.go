@@ -115,10 +115,15 @@ func run(t *testing.T, a *Appliance) *running {
 	drain, cancelDrain := context.WithCancel(context.Background())
 	now, cancelNow := context.WithCancel(context.Background())
 	r := &running{Appliance: a, drain: cancelDrain, now: cancelNow, ended: make(chan error, 1)}
-	go func() { r.ended <- a.Run(drain, now) }()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.ended <- a.Run(drain, now)
+	}()
 	t.Cleanup(func() {
 		cancelNow()
 		cancelDrain()
+		<-stopped // it writes into t.TempDir until then
 	})
 	return r
 }
