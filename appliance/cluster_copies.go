@@ -99,7 +99,7 @@ func placements(observed bootstrap.Observed, local []engine.Copies, nodes []admi
 	}
 	out := make([]admin.Placement, 0, len(known))
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		p := admin.Placement{Name: name, Leader: leaders[name], Copies: gone(known[name], leaders[name], nodes)}
+		p := admin.Placement{Name: name, Leader: leaders[name], Copies: gone(withAddresses(known[name], nodes), leaders[name], nodes)}
 		if p.Leader == "" {
 			if t, ok := since[name]; ok {
 				p.NoLeaderSince = &t
@@ -136,6 +136,32 @@ func asSaid(copies []admin.Copy, nodes []admin.Member) []admin.Copy {
 	return copies
 }
 
+// withAddresses calls copies on nodes that were not seen since this one started by the
+// addresses of the nodes that nobody has heard of, where these are as many.
+func withAddresses(copies []admin.Copy, nodes []admin.Member) []admin.Copy {
+	var unseen []int
+	for i, c := range copies {
+		if engine.Unseen(c.Node) {
+			unseen = append(unseen, i)
+		}
+	}
+	var addresses []string
+	for _, m := range nodes {
+		if m.Name == "" && !m.Self && !m.Connected {
+			addresses = append(addresses, m.Address)
+		}
+	}
+	if len(unseen) == len(addresses) {
+		for i, at := range unseen {
+			copies[at].Node = addresses[i]
+		}
+	}
+	return copies
+}
+
+// nameOf is what copies call a member: its address while nobody knows its name.
+func nameOf(m admin.Member) string { return cmp.Or(m.Name, m.Address) }
+
 // unheard is how long a leader may not hear of a copy before it is taken for gone where
 // there is no route to it: the server itself takes minutes to call a node offline.
 const unheard = 2 * time.Second
@@ -143,7 +169,7 @@ const unheard = 2 * time.Second
 // gone marks the copies that are not there.
 func gone(copies []admin.Copy, leader string, nodes []admin.Member) []admin.Copy {
 	for i, c := range copies {
-		away := slices.ContainsFunc(nodes, func(m admin.Member) bool { return m.Name == c.Node && !m.Self && !m.Connected })
+		away := slices.ContainsFunc(nodes, func(m admin.Member) bool { return nameOf(m) == c.Node && !m.Self && !m.Connected })
 		silent := c.Seen >= unheard.Seconds() || c.Seen == 0 && !c.Current // 0 is never
 		if away && c.Node != leader && (leader == "" || silent) {
 			copies[i].Offline, copies[i].Current = true, false
@@ -219,7 +245,7 @@ func returns(c admin.Cluster, up map[string]bool) []admin.Return {
 		for _, p := range c.Streams {
 			there := 0
 			for _, k := range p.Copies {
-				if up[k.Node] || k.Node == m.Name {
+				if up[k.Node] || k.Node == nameOf(m) {
 					there++
 				}
 			}

@@ -212,6 +212,36 @@ func TestACopyIsGoneWhenNobodyHearsOfIt(t *testing.T) {
 	}
 }
 
+// TestANodeThatWasNeverSeenIsCalledByItsAddress is of a node that started while others were
+// down: it knows their addresses, and neither their names nor who keeps what.
+func TestANodeThatWasNeverSeenIsCalledByItsAddress(t *testing.T) {
+	unseen := engine.NodeName("Server name unknown at this time (peerID: S1Nunr6R)")
+	for name, c := range map[string]struct {
+		nodes []admin.Member
+		want  []string // copies of a stream on n1 and two others
+	}{
+		"both":                 {[]admin.Member{{Name: "n1", Self: true}, {Address: "b:1"}, {Address: "c:1"}}, []string{"n1", "b:1", "c:1"}},
+		"one of them is known": {[]admin.Member{{Name: "n1", Self: true}, {Name: "n2", Address: "b:1"}, {Address: "c:1"}}, []string{"n1", unseen, unseen}},
+	} {
+		copies := []engine.Copy{{Node: "n1"}, {Node: unseen}, {Node: unseen}}
+		got := placements(bootstrap.Observed{}, []engine.Copies{{Account: "a", Stream: "S", Nodes: copies}}, c.nodes, nil, nil)
+		for i, want := range c.want {
+			if k := got[0].Copies[i]; k.Node != want || k.Offline != (strings.HasSuffix(want, ":1")) {
+				t.Errorf("%s: got %+v, want %s", name, k, want)
+			}
+		}
+		if name == "both" {
+			if !strings.Contains(got[0].Problem, "n1, b:1, c:1, this one does not hear of b:1, c:1") || !strings.HasPrefix(got[0].Fix, "bring b:1 or c:1 up") {
+				t.Errorf("got %q and %q", got[0].Problem, got[0].Fix)
+			}
+			back := returns(admin.Cluster{Quorum: 2, Nodes: c.nodes, Streams: got}, upNodes(c.nodes))
+			if len(back) != 2 || len(back[0].Waits)+len(back[1].Waits) > 0 {
+				t.Errorf("got %+v, want the stream back with each", back)
+			}
+		}
+	}
+}
+
 func TestARouteAndALeaderAreSeenToComeAndGo(t *testing.T) {
 	s := newSightings()
 	begun := time.Unix(1000, 0)

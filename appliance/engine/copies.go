@@ -60,14 +60,18 @@ func (e *Engine) Copies() ([]Copies, error) {
 	if !e.Clustered() || e.recovery.at() != PhaseRunning {
 		return nil, nil
 	}
-	js, err := e.server.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Limit: mostAccounts})
+	js, err := e.server.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Config: true, Limit: mostAccounts})
 	if err != nil {
 		return nil, fmt.Errorf("read where streams are kept: %w", err)
 	}
 	var out []Copies
 	for _, a := range js.AccountDetails {
 		for _, s := range a.Streams {
-			out = append(out, e.copiesOf(e.log.names.name(a.Id), s.Name, s.Cluster))
+			replicas := 1
+			if s.Config != nil {
+				replicas = s.Config.Replicas
+			}
+			out = append(out, e.copiesOf(e.log.names.name(a.Id), s.Name, replicas, s.Cluster))
 		}
 	}
 	slices.SortFunc(out, func(a, b Copies) int {
@@ -76,9 +80,17 @@ func (e *Engine) Copies() ([]Copies, error) {
 	return out, nil
 }
 
-func (e *Engine) copiesOf(account, stream string, ci *server.ClusterInfo) Copies {
+func (e *Engine) copiesOf(account, stream string, replicas int, ci *server.ClusterInfo) Copies {
 	self := e.settings.NodeName
 	c := Copies{Account: account, Stream: stream}
+	if ci == nil && replicas > 1 {
+		// Until there is a leader after a start the server does not know who has the others.
+		c.Nodes = []Copy{{Node: self}}
+		for range replicas - 1 {
+			c.Nodes = append(c.Nodes, Copy{Node: unseen, Offline: true})
+		}
+		return c
+	}
 	if ci == nil {
 		c.Leader, c.Nodes = self, []Copy{{Node: self, Current: true}}
 		return c
@@ -95,6 +107,9 @@ func (e *Engine) copiesOf(account, stream string, ci *server.ClusterInfo) Copies
 	return c
 }
 
+// unseen is what a node is called that this one has not met since it started.
+const unseen = "a node not seen since this start"
+
 // NodeName is what people call a node that the server names so. One that it has not met
 // since it started it knows by its raft ID alone, and says so in a sentence.
 func NodeName(name string) string {
@@ -103,5 +118,8 @@ func NodeName(name string) string {
 	if !ok {
 		return name
 	}
-	return "a node not seen since this start (raft ID " + strings.TrimSuffix(id, end) + ")"
+	return unseen + " (raft ID " + strings.TrimSuffix(id, end) + ")"
 }
+
+// Unseen reports whether a name is that of a node that was not met since this one started.
+func Unseen(name string) bool { return strings.HasPrefix(name, unseen) }
