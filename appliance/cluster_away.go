@@ -18,7 +18,8 @@ const (
 )
 
 // away decides when a node that is cut off sends its clients to the other nodes. Clients do
-// not notice themselves: their connection is as good as ever, and nothing is acknowledged.
+// not notice themselves: their connection is as good as ever, and nothing that has copies is
+// acknowledged. docs/adr/0018.
 type away struct {
 	next  time.Time // zero while the node is not cut off
 	pause time.Duration
@@ -55,7 +56,7 @@ func cutOff(state engine.ClusterState) bool {
 // sendAway has clients connect to other nodes.
 func (a *Appliance) sendAway() {
 	if n := a.engine.SendAway(); n > 0 {
-		a.log.Warn("clients sent to the other nodes, of which this one hears too few to acknowledge anything", keyCount, n,
+		a.log.Warn("clients sent to the other nodes: this one hears too few of them to store what has copies", keyCount, n,
 			keyFix, "bring the other nodes up, or mend the way to them; `holdfast cluster status` shows which")
 	}
 }

@@ -150,7 +150,8 @@ func (a *Appliance) tendCopies(ctx context.Context) {
 				break
 			}
 			c := copies[slices.IndexFunc(copies, func(c engine.Copies) bool { return c.Account+"/"+c.Stream == name })]
-			what, fix := leaderlessText(gone(nodesOf(c), "", a.clusterStatus().Nodes))
+			nodes := a.clusterStatus().Nodes
+			what, fix := leaderlessText(gone(withAddresses(nodesOf(c), nodes), "", nodes))
 			a.log.Error("a stream has no leader, and takes and delivers nothing", keyStream, name, keyCode, string(diag.CodeClusterCopies), keyWhat, what, keyFix, fix)
 		}
 		if len(found) > 0 {
@@ -163,7 +164,7 @@ func (a *Appliance) tendCopies(ctx context.Context) {
 	})
 }
 
-// helpStalled has leaders hand over whose copies here try in vain to catch up: they get on
+// helpStalled has leaders step down whose copies here try in vain to catch up: they get on
 // with another leader.
 func (a *Appliance) helpStalled(ctx context.Context) {
 	stalled, err := a.engine.Stalled()
@@ -171,9 +172,11 @@ func (a *Appliance) helpStalled(ctx context.Context) {
 		return // the server is stopping
 	}
 	for _, s := range stalled {
-		a.log.Warn("the copy here tries in vain to catch up, so its leader is asked to hand over", keyStream, s.Account+"/"+s.Stream, keyConsumer, s.Consumer)
-		if err := a.js.HandOver(ctx, s.Account, s.Stream, s.Consumer); err != nil && ctx.Err() == nil {
-			a.log.Warn("the leader did not hand over, it is tried again", keyStream, s.Account+"/"+s.Stream, keyConsumer, s.Consumer, keyErr, err)
+		name := s.Account + "/" + s.Stream
+		a.log.Info("the copy here tries in vain to catch up, so its leader is asked to step down", keyStream, name, keyConsumer, s.Consumer)
+		if err := a.js.StepDown(ctx, s.Account, s.Stream, s.Consumer); err != nil && ctx.Err() == nil {
+			a.log.Warn("the copy here does not catch up, and its leader does not step down; it is tried again", keyStream, name, keyConsumer, s.Consumer,
+				keyErr, err, keyFix, "keep the other nodes up; restart this one if `holdfast cluster status` shows for minutes that the copy is behind")
 		}
 	}
 }

@@ -158,7 +158,7 @@ func (a *Appliance) handOver(ctx context.Context) error {
 	if !g.engine.Leads() {
 		return nil
 	}
-	if err := g.js.StepDown(ctx, identity.SystemName); err != nil {
+	if err := g.js.StepDownMeta(ctx, identity.SystemName); err != nil {
 		return err
 	}
 	if s, err := g.engine.Cluster(); err != nil || s.Leader == "" || s.Leader == a.dir.NodeName() {

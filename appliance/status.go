@@ -116,7 +116,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		delete(observed.Accounts, identity.InternalName)
 		s.Problems = append(s.Problems, clusterProblems(*s.Cluster)...)
 	}
-	ages := a.oldest(ctx, observed)
+	ages := a.js.Ages(ctx, observed, time.Now())
 	for _, name := range a.accountNames() {
 		s.Accounts = append(s.Accounts, a.accountStatus(name, observed.Accounts[name], ages))
 	}
@@ -188,43 +188,7 @@ func (a *Appliance) addSecurity(s *admin.Status) {
 	}
 }
 
-// oldest asks for the age of the oldest unacknowledged message of every consumer, by
-// ACCOUNT/STREAM/CONSUMER.
-func (a *Appliance) oldest(ctx context.Context, observed bootstrap.Observed) map[string]age {
-	type question struct {
-		account, stream, name string
-		consumer              bootstrap.ObservedConsumer
-	}
-	var questions []question
-	for account, acc := range observed.Accounts {
-		for stream, s := range acc.Streams {
-			for name, c := range s.Consumers {
-				if c.Unavailable == "" {
-					questions = append(questions, question{account, stream, name, c})
-				}
-			}
-		}
-	}
-	ages, now := make([]age, len(questions)), time.Now()
-	jetstream.Parallel(len(questions), func(i int) {
-		q := questions[i]
-		ages[i].of, ages[i].some, ages[i].err = a.js.OldestUnacknowledged(ctx, q.account, q.stream, q.consumer, now)
-	})
-	out := make(map[string]age, len(questions))
-	for i, q := range questions {
-		out[q.account+"/"+q.stream+"/"+q.name] = ages[i]
-	}
-	return out
-}
-
-// age is that of a message; some is false where there is none.
-type age struct {
-	of   time.Duration
-	some bool
-	err  error
-}
-
-func (a *Appliance) accountStatus(name string, have bootstrap.ObservedAccount, ages map[string]age) admin.AccountStatus {
+func (a *Appliance) accountStatus(name string, have bootstrap.ObservedAccount, ages map[string]jetstream.Age) admin.AccountStatus {
 	declared, inFile := a.config().Accounts[name]
 	out := admin.AccountStatus{Name: name, InFile: inFile, Unavailable: have.Unavailable, Streams: []admin.StreamStatus{}, GroupCommit: a.groupCounters(name)}
 	for _, sn := range slices.Sorted(maps.Keys(have.Streams)) {
@@ -268,7 +232,7 @@ func streamStatus(name string, o bootstrap.ObservedStream) admin.StreamStatus {
 	return s
 }
 
-func consumerStatus(name string, o bootstrap.ObservedConsumer, oldest age) admin.ConsumerStatus {
+func consumerStatus(name string, o bootstrap.ObservedConsumer, oldest jetstream.Age) admin.ConsumerStatus {
 	st := o.State
 	c := admin.ConsumerStatus{
 		Name:           name,
@@ -282,10 +246,10 @@ func consumerStatus(name string, o bootstrap.ObservedConsumer, oldest age) admin
 	}
 	switch {
 	case o.Unavailable != "":
-	case oldest.err != nil:
-		c.Unavailable = oldest.err.Error()
-	case oldest.some:
-		seconds := oldest.of.Seconds()
+	case oldest.Err != nil:
+		c.Unavailable = oldest.Err.Error()
+	case oldest.Some:
+		seconds := oldest.Oldest.Seconds()
 		c.OldestUnacknowledged = &seconds
 	}
 	return c

@@ -187,15 +187,6 @@ func (c *Client) Place(ctx context.Context, s Assigned, copies int) error {
 	return nil
 }
 
-// StepDown has another node decide on streams and consumers. system is the name of the
-// system account.
-func (c *Client) StepDown(ctx context.Context, system string) error {
-	if err := c.request(ctx, system, "META.LEADER.STEPDOWN", struct{}{}, &struct{}{}); err != nil {
-		return fmt.Errorf("hand over the lead: %w", err)
-	}
-	return nil
-}
-
 // Lacks is what of a stream and its consumers does not have all of its copies yet, or one
 // without everything: "" for the stream, names for consumers, and nothing when all is
 // there. Consumers get theirs after their stream. wanted is how many copies the stream is

@@ -29,7 +29,7 @@ const (
 func (c *Client) Observe(ctx context.Context, accounts []string) (bootstrap.Observed, error) {
 	have := bootstrap.Observed{Accounts: make(map[string]bootstrap.ObservedAccount, len(accounts))}
 	found, errs := make([]bootstrap.ObservedAccount, len(accounts)), make([]error, len(accounts))
-	Parallel(len(accounts), func(i int) {
+	parallel(len(accounts), func(i int) {
 		streams, err := c.observeAccount(ctx, accounts[i])
 		if err != nil {
 			found[i].Unavailable = err.Error()
@@ -47,9 +47,9 @@ func (c *Client) Observe(ctx context.Context, accounts []string) (bootstrap.Obse
 // atOnce bounds how many questions are asked at the same time.
 const atOnce = 16
 
-// Parallel calls f with 0 to n-1, several at a time, and waits: in a cluster a list with
+// parallel calls f with 0 to n-1, several at a time, and waits: in a cluster a list with
 // something in it whose leader does not answer takes the server 4 s.
-func Parallel(n int, f func(i int)) {
+func parallel(n int, f func(i int)) {
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	for i := range n {
@@ -97,7 +97,7 @@ func (c *Client) observeAccount(ctx context.Context, account string) (map[string
 		}
 	}
 	found, errs := make([]map[string]bootstrap.ObservedConsumer, len(asked)), make([]error, len(asked))
-	Parallel(len(asked), func(i int) {
+	parallel(len(asked), func(i int) {
 		found[i], errs[i] = c.observeConsumers(ctx, account, asked[i], streams[asked[i]].Config["retention"] == "workqueue")
 	})
 	for i, name := range asked {

@@ -13,6 +13,42 @@ import (
 
 const codeNoMessage = 10037
 
+// Age is that of the oldest unacknowledged message of a consumer. Some is false when there
+// is none.
+type Age struct {
+	Oldest time.Duration
+	Some   bool
+	Err    error
+}
+
+// Ages are those of all consumers that were observed, by ACCOUNT/STREAM/CONSUMER.
+func (c *Client) Ages(ctx context.Context, observed bootstrap.Observed, now time.Time) map[string]Age {
+	type question struct {
+		account, stream, path string
+		consumer              bootstrap.ObservedConsumer
+	}
+	var questions []question
+	for account, a := range observed.Accounts {
+		for stream, s := range a.Streams {
+			for name, o := range s.Consumers {
+				if o.Unavailable == "" {
+					questions = append(questions, question{account, stream, account + "/" + stream + "/" + name, o})
+				}
+			}
+		}
+	}
+	ages := make([]Age, len(questions))
+	parallel(len(questions), func(i int) {
+		q, a := questions[i], &ages[i]
+		a.Oldest, a.Some, a.Err = c.OldestUnacknowledged(ctx, q.account, q.stream, q.consumer, now)
+	})
+	out := make(map[string]Age, len(questions))
+	for i, q := range questions {
+		out[q.path] = ages[i]
+	}
+	return out
+}
+
 // OldestUnacknowledged returns the age of the oldest stored message that the
 // consumer has not acknowledged, delivered or not, or ok = false when there is
 // none. It finds messages that used up max_deliver too, which the server counts

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-mq/holdfast/bootstrap/jetstream"
 )
 
-func TestHandOverMakesAnotherNodeLead(t *testing.T) {
+func TestStepDownMakesAnotherNodeLead(t *testing.T) {
 	servers := startOpenCluster(t)
 	c := openClient(t, servers[0])
 	eventually(t, func() error {
@@ -24,7 +24,7 @@ func TestHandOverMakesAnotherNodeLead(t *testing.T) {
 		}
 		return nil
 	})
-	if err := c.HandOver(t.Context(), "shop", "EVENTS", ""); err != nil {
+	if err := c.StepDown(t.Context(), "shop", "EVENTS", ""); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
@@ -34,9 +34,9 @@ func TestHandOverMakesAnotherNodeLead(t *testing.T) {
 		return nil
 	})
 	for name := range stream().Consumers {
-		eventually(t, func() error { return c.HandOver(t.Context(), "shop", "EVENTS", name) })
+		eventually(t, func() error { return c.StepDown(t.Context(), "shop", "EVENTS", name) })
 	}
-	if err := c.HandOver(t.Context(), "shop", "NOTHING", ""); err == nil {
+	if err := c.StepDown(t.Context(), "shop", "NOTHING", ""); err == nil {
 		t.Error("got no error of a stream that is not there")
 	}
 }
