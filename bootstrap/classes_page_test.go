@@ -39,6 +39,20 @@ missing. A key of metadata is emptied with an empty text and not removed. A recr
 are copied twice, each synced to disk: ` + "`holdfast apply`" + ` shows how far that is. Its data is on the disk twice meanwhile. A
 recreated consumer goes on at its oldest unacknowledged message: what was delivered after that one is delivered again, acknowledged or not, and deliveries are
 counted anew.
+
+## An older file
+
+What was applied is recorded, and ` + "`holdfast plan --history`" + ` shows it. A file that was applied before, and replaced by another one since, is stale: nothing of it is applied (HF2207), so that a
+forgotten copy undoes nothing. To go back to it on purpose put it in place and run ` + "`holdfast apply --rollback`" + `. A file with any difference that counts is a new one, and needs no flag: comments, order and spaces don't count.
+
+An edit that waits, because it needs a consent, a node is down or the server refuses it, can be taken back in the file:
+
+| What was done of it, in ` + "`holdfast plan --history`" + ` | Putting the file back as it was |
+|---|---|
+| nothing of it yet | needs nothing |
+| in part, and the older file does not undo that: streams and consumers that were made stay, for no file removes one | needs nothing |
+| in part, and the older file would undo that: a new user, a changed field | needs ` + "`holdfast apply --rollback`" + ` |
+| finished | needs ` + "`holdfast apply --rollback`" + ` |
 `
 
 func TestUpdatesPageIsUpToDate(t *testing.T) {

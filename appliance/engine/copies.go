@@ -110,15 +110,18 @@ func (e *Engine) copiesOf(account, stream string, replicas int, ci *server.Clust
 // unseen is what a node is called that this one has not met since it started.
 const unseen = "a node not seen since this start"
 
+// textUnseen is what the server calls such a node, with its raft ID between the two
+// (jetstream_cluster.go of nats-server 2.15.3).
+const textUnseen, textUnseenEnd = "Server name unknown at this time (peerID: ", ")"
+
 // NodeName is what people call a node that the server names so. One that it has not met
 // since it started it knows by its raft ID alone, and says so in a sentence.
 func NodeName(name string) string {
-	const begin, end = "Server name unknown at this time (peerID: ", ")"
-	id, ok := strings.CutPrefix(name, begin)
+	id, ok := strings.CutPrefix(name, textUnseen)
 	if !ok {
 		return name
 	}
-	return unseen + " (raft ID " + strings.TrimSuffix(id, end) + ")"
+	return unseen + " (raft ID " + strings.TrimSuffix(id, textUnseenEnd) + ")"
 }
 
 // Unseen reports whether a name is that of a node that was not met since this one started.

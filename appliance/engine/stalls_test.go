@@ -51,17 +51,24 @@ func TestCopiesThatTryInVainAreFound(t *testing.T) {
 // TestTextOfACopyThatTriesInVain looks into the server's source: no test can bring it to
 // say this at will.
 func TestTextOfACopyThatTriesInVain(t *testing.T) {
+	source := serverSource(t, "raft.go")
+	for _, want := range []string{`n.warn("` + strings.TrimPrefix(textStalled, "] ") + `")`, `fmt.Sprintf("RAFT [%s - %s] %s", n.id, n.group, format)`} {
+		if !strings.Contains(source, want) {
+			t.Errorf("got a server that does not say %s any more, want another way to find copies that try in vain", want)
+		}
+	}
+}
+
+// serverSource is a file of the server, for texts that no test can have it say at will.
+func serverSource(t *testing.T, file string) string {
+	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/nats-io/nats-server/v2").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "server", "raft.go"))
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "server", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`n.warn("` + strings.TrimPrefix(textStalled, "] ") + `")`, `fmt.Sprintf("RAFT [%s - %s] %s", n.id, n.group, format)`} {
-		if !strings.Contains(string(source), want) {
-			t.Errorf("got a server that does not say %s any more, want another way to find copies that try in vain", want)
-		}
-	}
+	return string(source)
 }
