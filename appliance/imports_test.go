@@ -50,6 +50,7 @@ var importRules = map[string]struct {
 	"appliance/join":      {ours: []string{"appliance/diag"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/loadtest":  {ours: []string{"appliance/diag"}, noDeps: []string{natsServer}},
 	"appliance/metrics":   {noDeps: []string{"github.com/nats-io/"}},
+	"appliance/porttest":  {noDeps: []string{"github.com/"}},
 	"appliance/service":   {ours: []string{"appliance/acl", "appliance/diag", "appliance/howto", "systemd"}, noDeps: []string{"github.com/nats-io/"}},
 	"appliance/tune":      {ours: []string{"appliance/datadir", "appliance/diag", "appliance/disk"}, noDeps: []string{"github.com/nats-io/"}},
 	"bootstrap":           {ours: []string{"appliance/config", "appliance/diag"}, never: []string{"os", "net", "log/slog"}, noDeps: []string{"github.com/nats-io/"}},

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/certs"
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/join"
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 	"github.com/holdfast-mq/holdfast/bootstrap/identity"
 )
 
@@ -71,8 +72,7 @@ func TestANodeJoinsOneWhoseClockIsApart(t *testing.T) {
 	if err := os.Chmod(filepath.Join(home, "secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	own, ownPort := listenBehind(t)
-	_ = own.Close()
+	ownPort := porttest.Free(t, 2)
 	log := &logged{}
 	o := options(t, home, fmt.Sprintf("%scluster: {name: c, listen: %q, advertise: %q, peers: [%q, %q, \"127.0.0.1:1\"], secret: \"file:%s\"}\n", shop,
 		address(ownPort), address(ownPort), address(port), address(ownPort), filepath.Join(home, "secret")), log)
@@ -94,19 +94,11 @@ func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 // listenBehind listens on the port behind a free one, which it returns.
 func listenBehind(t *testing.T) (net.Listener, int) {
 	t.Helper()
-	for range 100 {
-		first, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := first.Addr().(*net.TCPAddr).Port
-		l, err := net.Listen("tcp", address(port+1))
-		_ = first.Close()
-		if err == nil {
-			t.Cleanup(func() { _ = l.Close() })
-			return l, port
-		}
+	port := porttest.Free(t, 2)
+	l, err := net.Listen("tcp", address(port+1))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("got no two free ports in a row")
-	return nil, 0
+	t.Cleanup(func() { _ = l.Close() })
+	return l, port
 }

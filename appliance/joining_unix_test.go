@@ -6,6 +6,7 @@ package appliance
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 	"github.com/holdfast-mq/holdfast/appliance/service"
 )
 
@@ -34,14 +36,7 @@ func TestANodeThatWaitsForOthersGivesSignsOfLife(t *testing.T) {
 	if err := os.WriteFile(secret, []byte(strings.Repeat("s", 40)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := fmt.Sprintf("127.0.0.1:%d", porttest.Free(t, 2))
 	file := filepath.Join(home, "holdfast.yaml")
 	text := "node: {data_dir: " + filepath.Join(home, "data") + "}\nlisten: {http: \"127.0.0.1:0\"}\ncluster: {name: c, listen: \"" + addr + "\", advertise: \"" + addr +
 		"\", peers: [\"" + addr + "\", \"127.0.0.1:1\", \"127.0.0.1:3\"], secret: \"file:" + secret + "\"}\n"
@@ -64,7 +59,8 @@ func TestANodeThatWaitsForOthersGivesSignsOfLife(t *testing.T) {
 	for alive, told := 0, false; alive < 2 || !told; {
 		n, err := l.Read(buf)
 		if err != nil {
-			t.Fatalf("got %v after %d signs of life, and told for whom it waits %t", err, alive, told)
+			cancel()
+			t.Fatalf("got %v after %d signs of life, and told for whom it waits %t; Join ended with %v", err, alive, told, <-joined)
 		}
 		if said := string(buf[:n]); said == "WATCHDOG=1" {
 			alive++

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,32 +23,11 @@ import (
 	"github.com/holdfast-mq/holdfast/appliance/datadir"
 	"github.com/holdfast-mq/holdfast/appliance/diag"
 	"github.com/holdfast-mq/holdfast/appliance/join"
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 	"github.com/holdfast-mq/holdfast/appliance/service"
 )
 
 const testSecret = "a secret of more than thirty-two characters"
-
-// twoPorts are free, and follow each other.
-func twoPorts(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		next, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		if err == nil {
-			_ = next.Close()
-		}
-		_ = l.Close()
-		if err == nil {
-			return port
-		}
-	}
-	t.Fatal("got no two free ports in a row")
-	return 0
-}
 
 // waitingNode is the first node of a cluster whose others are not there. It returns its
 // admin client, and the address of the second.
@@ -60,7 +38,7 @@ func waitingNode(t *testing.T) (node *admin.Client, second string) {
 	if err := os.WriteFile(secret, []byte(testSecret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := fmt.Sprintf("127.0.0.1:%d", twoPorts(t))
+	addr := fmt.Sprintf("127.0.0.1:%d", porttest.Free(t, 2))
 	second = "127.0.0.1:3"
 	file := filepath.Join(home, "holdfast.yaml")
 	text := "node: {name: n1}\naccounts: {shop: {users: {admin: {}}}}\n" +

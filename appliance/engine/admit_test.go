@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 )
 
 // TestAdmitLetsClientsIn keeps clients out of a server with routes, and lets them in.
@@ -14,7 +16,7 @@ func TestAdmitLetsClientsIn(t *testing.T) {
 	r := newRealm(t, "shop")
 	s := r.settings(t)
 	s.Cluster = &ClusterSettings{
-		Name: "c", Host: "127.0.0.1", Port: freePort(t), Routes: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"},
+		Name: "c", Host: "127.0.0.1", Port: porttest.Free(t, 1), Routes: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"},
 		User: "u", Password: "p", TLS: &tls.Config{MinVersion: tls.VersionTLS13}, Closed: true,
 	}
 	e := started(t, r, s, nil)

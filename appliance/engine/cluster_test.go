@@ -5,7 +5,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"testing"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 )
 
 var errNotYet = errors.New("not yet")
@@ -26,18 +27,14 @@ const requestLimit = 3 * time.Second
 func cluster(t *testing.T, r *realm, stores map[string]string) map[string]*Engine {
 	t.Helper()
 	var routes []*url.URL
-	var held []net.Listener
+	var ports []int
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, l)
-		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
+		ports = append(ports, porttest.Free(t, 1))
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", ports[len(ports)-1])})
 	}
 	engines := make(map[string]*Engine)
 	preload := r.settings(t).Preload
-	for i, l := range held {
+	for i, port := range ports {
 		s := r.settings(t)
 		s.NodeName, s.Preload = fmt.Sprintf("n%d", i+1), preload
 		if dir := stores[s.NodeName]; dir != "" {
@@ -48,7 +45,7 @@ func cluster(t *testing.T, r *realm, stores map[string]string) map[string]*Engin
 			t.Fatal(err)
 		}
 		opts.Cluster = server.ClusterOpts{
-			Name: "c", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, Permissions: staying([]string{"_own.>"}),
+			Name: "c", Host: "127.0.0.1", Port: port, Permissions: staying([]string{"_own.>"}),
 		}
 		opts.Routes = routes
 		// A server that does not listen from its start never begins with its routes.
@@ -62,9 +59,6 @@ func cluster(t *testing.T, r *realm, stores map[string]string) map[string]*Engin
 				t.Errorf("Stop: %v", err)
 			}
 		})
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
 		if err := e.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -272,17 +271,6 @@ func (h onLine) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	return nil
-}
-
-// freePort finds a port that is free now.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // withIssueTime makes an account JWT as if it had been issued at a time. Encode

@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 )
 
 // threeNodes are the nodes of a cluster, each of which can be started again on another
@@ -33,17 +35,8 @@ func newThreeNodes(t *testing.T, r *realm) *threeNodes {
 	t.Helper()
 	c := &threeNodes{t: t, r: r, stores: map[string]string{}, tags: map[string][]string{}, pre: r.settings(t).Preload}
 	for i := range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.routes = append(c.routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
+		c.routes = append(c.routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", porttest.Free(t, 1))})
 		c.stores[fmt.Sprintf("n%d", i+1)] = t.TempDir()
-		defer func() {
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}()
 	}
 	return c
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 )
 
 func TestStartKeepsTheClientPortClosedUntilItIsOpened(t *testing.T) {
 	r := newRealm(t, "shop")
 	s := r.settings(t)
-	s.ClientPort = freePort(t)
+	s.ClientPort = porttest.Free(t, 1)
 	e := started(t, r, s, nil)
 
 	if c, err := net.Dial("tcp", s.clientAddr()); err == nil {
@@ -88,7 +89,7 @@ func TestStartNamesWhoHasThePort(t *testing.T) {
 func TestOpenClientPortCanBeTriedAgain(t *testing.T) {
 	r := newRealm(t)
 	s := r.settings(t)
-	s.ClientPort = freePort(t)
+	s.ClientPort = porttest.Free(t, 1)
 	e := started(t, r, s, nil)
 	l, err := net.Listen("tcp", s.clientAddr())
 	if err != nil {
@@ -111,7 +112,7 @@ func TestOpenClientPortCanBeTriedAgain(t *testing.T) {
 func TestServersOwnListenErrorIsTranslated(t *testing.T) {
 	r := newRealm(t)
 	s := r.settings(t)
-	s.ClientPort = freePort(t)
+	s.ClientPort = porttest.Free(t, 1)
 	e := started(t, r, s, nil)
 	l, err := net.Listen("tcp", s.clientAddr())
 	if err != nil {

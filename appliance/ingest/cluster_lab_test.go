@@ -5,7 +5,6 @@ package ingest
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -14,6 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 )
 
 // cluster is three real servers with the same account.
@@ -32,7 +33,7 @@ func newCluster(t testing.TB, lanes []Lane) *cluster {
 		n := *realm
 		n.opts = realm.opts.Clone()
 		n.opts.ServerName, n.opts.StoreDir = fmt.Sprint("n", i), t.TempDir()
-		n.opts.Cluster = server.ClusterOpts{Name: "lab", Host: "127.0.0.1", Port: freePort(t), Permissions: &server.RoutePermissions{
+		n.opts.Cluster = server.ClusterOpts{Name: "lab", Host: "127.0.0.1", Port: porttest.Free(t, 1), Permissions: &server.RoutePermissions{
 			// As the engine has it: what is private stays on its node.
 			Import: &server.SubjectPermission{Deny: []string{Own}},
 		}}
@@ -58,14 +59,6 @@ func newCluster(t testing.TB, lanes []Lane) *cluster {
 		return nil
 	})
 	return c
-}
-
-// freePort finds a port that is free now: each server must know all of them.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // connect connects to a node, and then to another when that is gone.

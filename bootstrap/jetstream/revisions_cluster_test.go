@@ -5,7 +5,6 @@ package jetstream_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 	"github.com/holdfast-mq/holdfast/bootstrap"
 	"github.com/holdfast-mq/holdfast/bootstrap/jetstream"
 )
@@ -22,27 +22,20 @@ import (
 func startOpenCluster(t *testing.T) []*server.Server {
 	t.Helper()
 	var routes []*url.URL
-	var held []net.Listener
+	var ports []int
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, l)
-		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
+		ports = append(ports, porttest.Free(t, 1))
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", ports[len(ports)-1])})
 	}
 	var servers []*server.Server
-	for i, l := range held {
+	for i, port := range ports {
 		opts := openOptions(t)
 		opts.ServerName = fmt.Sprintf("n%d", i+1)
 		opts.DontListen, opts.Host, opts.Port = false, "127.0.0.1", -1 // routes start with the client port
-		opts.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
+		opts.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}
 		opts.Routes = routes
 		s, err := server.NewServer(opts)
 		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		s.Start()

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 )
 
 // door is a port in front of another one, which can be shut: what comes then is taken and
@@ -89,7 +91,7 @@ func TestProcessPortsBlockedOneWay(t *testing.T) {
 	if _, err := fmt.Sscanf(peer, "127.0.0.1:%d", &port); err != nil {
 		t.Fatal(err)
 	}
-	own = clusterPort(t)
+	own = porttest.Free(t, 2)
 	nodes[2].edit(fmt.Sprintf("listen: %q", peer), fmt.Sprintf("advertise: %q, listen: \"127.0.0.1:%d\"", peer, own))
 	routes := newDoor(t, peer, fmt.Sprintf("127.0.0.1:%d", own))
 	joins := newDoor(t, fmt.Sprintf("127.0.0.1:%d", port+1), fmt.Sprintf("127.0.0.1:%d", own+1))

@@ -8,41 +8,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 )
 
 // sharedSecret is that of the clusters of these tests.
 const sharedSecret = "a secret of more than thirty-two characters"
-
-// clusterPort returns a port that is free, with the one behind it. It is not one that the
-// kernel gives to connections: one of these took it before the node did, now and then.
-func clusterPort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		port := 20000 + rand.IntN(6000)*2
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		next, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		if err == nil {
-			_ = next.Close()
-		}
-		_ = l.Close()
-		if err == nil {
-			return port
-		}
-	}
-	t.Fatal("got no two free ports in a row")
-	return 0
-}
 
 // newCluster makes three nodes on the loopback that are not started. config comes behind
 // the block cluster.
@@ -50,7 +26,7 @@ func newCluster(t *testing.T, config string) []*node {
 	t.Helper()
 	ports, peers := make([]int, 3), make([]string, 3)
 	for i := range ports {
-		ports[i] = clusterPort(t)
+		ports[i] = porttest.Free(t, 2)
 		peers[i] = fmt.Sprintf("127.0.0.1:%d", ports[i])
 	}
 	nodes := make([]*node, 3)

@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-mq/holdfast/appliance/admin"
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 )
 
 // growing is three nodes that are not started: the first has a fixed port for clients, for
@@ -39,7 +40,7 @@ func newGrowing(t *testing.T) growing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := clientOf(t, string(text))
+	client := fmt.Sprintf("127.0.0.1:%d", porttest.Free(t, 1))
 	with := strings.Replace(string(text), `client: "127.0.0.1:0"`, `client: "`+client+`"`, 1)
 	if with == string(text) {
 		t.Fatalf("got %q, want a port for clients in it", text)
@@ -51,16 +52,6 @@ func newGrowing(t *testing.T) growing {
 	g := growing{nodes: nodes, single: single + "\n", with: with, url: "nats://" + client}
 	nodes[0].configure(g.single)
 	return g
-}
-
-// clientOf is an address for clients that is free, and not one that a node is to have.
-func clientOf(t *testing.T, taken string) string {
-	t.Helper()
-	for {
-		if client := fmt.Sprintf("127.0.0.1:%d", clusterPort(t)); !strings.Contains(taken, client) {
-			return client
-		}
-	}
 }
 
 // grower publishes to orders.grow until it is stopped, each message until it is

@@ -19,6 +19,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-mq/holdfast/appliance/porttest"
 )
 
 // interest is a stream whose messages stay until three consumers have had them. One of
@@ -60,7 +62,7 @@ func newWood(t *testing.T, replicas string) *wood {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := clientOf(t, string(text)+strings.Join(urls, " "))
+		client := fmt.Sprintf("127.0.0.1:%d", porttest.Free(t, 1))
 		n.configure(strings.Replace(string(text), `client: "127.0.0.1:0"`, `client: "`+client+`"`, 1))
 		urls = append(urls, "nats://"+client)
 		n.launch()
