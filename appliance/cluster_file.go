@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-mq/holdfast/appliance/config"
+	"github.com/holdfast-mq/holdfast/appliance/join"
 	"github.com/holdfast-mq/holdfast/bootstrap"
 )
 
@@ -25,7 +26,7 @@ func decides(cfg *config.Config) map[string]string {
 	for account, a := range cfg.Accounts {
 		for name, s := range a.Streams {
 			if s.GroupCommit != nil && *s.GroupCommit != config.GroupAuto {
-				groups["group_commit of "+account+"/"+name] = *s.GroupCommit
+				groups[keyGroup(account, name)] = *s.GroupCommit
 			}
 		}
 	}
@@ -36,27 +37,66 @@ func decides(cfg *config.Config) map[string]string {
 	return groups
 }
 
+func keyGroup(account, stream string) string { return "group_commit of " + account + "/" + stream }
+
 // keyDurability is decided for the cluster only as far as group commit goes.
 const keyDurability = "storage.durability"
 
-// differing says in what the files of two nodes differ of what decides returns. An
-// edition that does not say it yet, or a node that has no file in force, differs in nothing.
-func differing(there, here map[string]string) []string {
-	if there == nil || here == nil {
+// differing says in what the file of a node differs from the one that counts, of what
+// decides returns. An edition that does not say it yet, or a node that has no file in
+// force, differs in nothing.
+func differing(node, counts join.Answer) []string {
+	if node.Decides == nil || counts.Decides == nil {
 		return nil
 	}
-	keys := maps.Clone(there)
-	maps.Copy(keys, here)
+	keys := maps.Clone(node.Decides)
+	maps.Copy(keys, counts.Decides)
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if there[key] == here[key] {
+		one, other := cmp.Or(node.Decides[key], config.GroupAuto), cmp.Or(counts.Decides[key], config.GroupAuto)
+		if one == other {
 			continue
 		}
-		what := fmt.Sprintf("%s is %s there and %s here", key, cmp.Or(there[key], config.GroupAuto), cmp.Or(here[key], config.GroupAuto))
+		what := fmt.Sprintf("%s is %s on node %s and %s on node %s", key, one, node.Node, other, counts.Node)
 		if key == keyDurability {
 			what += " (each node flushes by its own)"
 		}
 		out = append(out, what)
 	}
 	return out
+}
+
+// fileRefused says why the file as it is now is not in force; empty when it is.
+func (a *Appliance) fileRefused() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.stale != nil:
+		return "the file as it is now is not in force: " + a.stale.Error()
+	case a.refused != nil:
+		return a.refused.What
+	}
+	return ""
+}
+
+// fileFix is what to do about a file that is not in force.
+func fileFix(node string) string {
+	return "mend the file of node " + node + "; `holdfast status` there says how"
+}
+
+// offByLeader says that the file of the node that leads turns group commit off for a
+// stream; empty where that is not known.
+func (a *Appliance) offByLeader(account, stream string) string {
+	c, leader := a.others(), a.leader()
+	if c == nil || leader == "" {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.peers {
+		if p.answer.Node == leader && p.answer.Decides[keyGroup(account, stream)] == config.GroupOff {
+			return "group_commit is off in the file of node " + leader + ", which leads"
+		}
+	}
+	return ""
 }

@@ -17,6 +17,8 @@ import (
 type view struct {
 	state engine.ClusterState
 	self  join.Answer
+	// counts is what the node says whose file counts.
+	counts join.Answer
 	// lost and met are those of sightings.
 	lost, met map[string]time.Time
 	peers     map[string]peer // by address
@@ -27,8 +29,8 @@ type view struct {
 func (v view) member(address string, self bool, said peer) admin.Member {
 	m := admin.Member{
 		Address: address, Self: self, Name: said.answer.Node, Version: said.answer.Version, NATS: said.answer.NATS,
-		ClockAhead: said.ahead.Seconds(), OtherFile: said.answer.Wants != "" && said.answer.Wants != v.self.Wants,
-		Differs: differing(said.answer.Decides, v.self.Decides),
+		ClockAhead: said.ahead.Seconds(), OtherFile: said.answer.Wants != "" && said.answer.Wants != v.counts.Wants,
+		Differs: differing(said.answer, v.counts), FileRefused: said.answer.FileRefused,
 	}
 	for _, c := range said.answer.Certificates {
 		m.Certificates = append(m.Certificates, admin.MemberCertificate{Name: c.Name, NotAfter: c.NotAfter})
@@ -47,6 +49,16 @@ func (v view) member(address string, self bool, said peer) admin.Member {
 	m.Warnings = v.warnings(m.Code, said)
 	m.Current = said.err == nil && !said.asked.IsZero() && m.Connected && said.answer.Lacks == ""
 	return m
+}
+
+// counting is what the node says whose file counts: the one that leads, or else this one.
+func (v view) counting() join.Answer {
+	for _, p := range v.peers {
+		if p.answer.Node == v.state.Leader && p.answer.Node != "" && p.answer.Wants != "" {
+			return p.answer
+		}
+	}
+	return v.self
 }
 
 // problem is the first thing that is wrong with a member; what comes first may be the
@@ -83,6 +95,9 @@ func (v view) problem(m admin.Member, said peer) (code diag.Code, what, fix stri
 	case m.PublishingStopped != "":
 		return diag.CodeClusterStopped, stoppedText(m, v.now), stoppedFix
 	case said.answer.Lacks != "":
+		if v.state.Leader == "" {
+			return diag.CodeClusterCopies, "it does not have everything yet: " + said.answer.Lacks, "bring the nodes that are down up; it goes on once there is a leader"
+		}
 		return diag.CodeClusterCopies, "it does not have everything yet: " + said.answer.Lacks, "keep the other nodes up until it has"
 	case said.ahead.Abs()-said.unsure > clockBreaks:
 		return diag.CodeClusterClock, clockText(said.ahead) + ": messages expire, delayed ones come and duplicates are known by another time there", clockFix

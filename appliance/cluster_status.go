@@ -19,7 +19,7 @@ import (
 func (a *Appliance) describe() join.Answer {
 	out := join.Answer{
 		Node: a.dir.NodeName(), Process: a.process, Time: time.Now(), Version: a.opts.Version, NATS: engine.ServerVersion(),
-		Wants: newChange(a.wholeConfig(), "").digest, Decides: decides(a.wholeConfig()), Certificates: a.describeCerts(time.Now()),
+		Wants: newChange(a.wholeConfig(), "").digest, Decides: decides(a.wholeConfig()), FileRefused: a.fileRefused(), Certificates: a.describeCerts(time.Now()),
 		Grows: a.grows(),
 	}
 	if g := a.growthStatus(); g != nil && g.Node == out.Node {
@@ -101,6 +101,7 @@ func (a *Appliance) clusterStatus() *admin.Cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v.lost, v.met, v.peers = c.lost, c.met, c.peers
+	v.counts = v.counting()
 	if since := c.leaderless; out.Leader == "" && !since.IsZero() {
 		out.NoLeaderSince = &since
 	}
@@ -159,12 +160,15 @@ func clusterProblems(c admin.Cluster) []admin.Problem {
 		if m.Problem != "" && !m.Self {
 			add(cmp.Or(m.Code, diag.CodeClusterPeer), "cluster: "+m.Address+": "+m.Problem, m.Fix)
 		}
-		if m.OtherFile && m.Name == c.Leader && c.Growth == nil {
-			add(diag.CodeDiffers, "cluster: node "+m.Name+" leads and applies its file, which is another one than this node's",
+		if m.OtherFile && m.Self && c.Leader != "" && c.Growth == nil {
+			add(diag.CodeDiffers, "cluster: node "+c.Leader+" leads and applies its file, which is another one than this node's",
 				"put the same file on all nodes; `holdfast plan` here shows what this one would change")
 		}
-		if len(m.Differs) > 0 && m.Name == c.Leader && c.Growth == nil {
-			add(diag.CodeDiffers, "cluster: node "+m.Name+" leads, and its file counts for group commit: "+firstFew(m.Differs), "put the same file on all nodes")
+		if len(m.Differs) > 0 && m.Self && c.Leader != "" && c.Growth == nil {
+			add(diag.CodeDiffers, "cluster: node "+c.Leader+" leads, and its file counts for group commit: "+firstFew(m.Differs), "put the same file on all nodes")
+		}
+		if m.FileRefused != "" && !m.Self {
+			add(diag.CodeDiffers, "cluster: node "+m.Name+": "+m.FileRefused, fileFix(m.Name))
 		}
 	}
 	stuck := 0

@@ -4,6 +4,7 @@ package appliance
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,11 +23,12 @@ func TestWhatIsSaidOfAMember(t *testing.T) {
 	now := time.Now()
 	long := now.Add(-time.Hour)
 	v := view{
-		state: engine.ClusterState{Members: []engine.Member{{Name: "n1", Self: true, Connected: true}, {Name: "n2", Connected: true}, {Name: "n3"}, {Name: "n4", Connected: true}}},
-		self:  join.Answer{Node: "n1", Process: "1", Version: "0.1.0", NATS: "2.15.3", Wants: "w"},
-		lost:  map[string]time.Time{"n3": long},
-		met:   map[string]time.Time{"n2": long, "n4": long},
-		now:   now,
+		state:  engine.ClusterState{Members: []engine.Member{{Name: "n1", Self: true, Connected: true}, {Name: "n2", Connected: true}, {Name: "n3"}, {Name: "n4", Connected: true}}},
+		self:   join.Answer{Node: "n1", Process: "1", Version: "0.1.0", NATS: "2.15.3", Wants: "w"},
+		counts: join.Answer{Wants: "w"},
+		lost:   map[string]time.Time{"n3": long},
+		met:    map[string]time.Time{"n2": long, "n4": long},
+		now:    now,
 	}
 	well := peer{answer: join.Answer{Node: "n2", Process: "2", Version: "0.1.0", NATS: "2.15.3", Wants: "w", Sees: []string{"n1", "n4"}}, asked: now}
 	change := func(f func(*peer)) peer {
@@ -164,17 +166,18 @@ func TestProblemsOfTheClusterAreInTheStatus(t *testing.T) {
 // Only the file of the node that leads is applied: others that differ are no news here.
 func TestALeaderWithAnotherFileIsInTheStatus(t *testing.T) {
 	for name, test := range map[string]struct {
-		leader string
-		other  bool
-		growth *admin.Growth
-		want   int
+		leader      string
+		ours, other bool // differs from the file that counts
+		growth      *admin.Growth
+		want        int
 	}{
-		"it leads":           {"b", true, nil, 1},
-		"it follows":         {"a", true, nil, 0},
-		"the same file":      {"b", false, nil, 0},
-		"while a node grows": {"b", true, &admin.Growth{}, 0},
+		"ours differs":       {"b", true, false, nil, 1},
+		"another's differs":  {"b", false, true, nil, 0},
+		"nobody leads":       {"", true, false, nil, 0},
+		"the same file":      {"b", false, false, nil, 0},
+		"while a node grows": {"b", true, false, &admin.Growth{}, 0},
 	} {
-		c := admin.Cluster{Leader: test.leader, Growth: test.growth, Nodes: []admin.Member{{Name: "a", Self: true}, {Name: "b", OtherFile: test.other}}}
+		c := admin.Cluster{Leader: test.leader, Growth: test.growth, Nodes: []admin.Member{{Name: "a", Self: true, OtherFile: test.ours}, {Name: "b"}, {Name: "c", OtherFile: test.other}}}
 		got := clusterProblems(c)
 		if len(got) != test.want || len(got) > 0 && (got[0].Code != diag.CodeDiffers || !strings.Contains(got[0].What, "node b leads") || got[0].Fix == "") {
 			t.Errorf("%s: got %+v, want %d that names node b", name, got, test.want)
@@ -205,28 +208,57 @@ func TestFilesThatDifferInGroupCommitAreKnown(t *testing.T) {
 	left := load(strings.Replace(text, ", group_commit: \"MODE\"", "", 1))
 	slow := load("storage: {durability: interval}\n" + strings.Replace(text, "MODE", "auto", 1))
 	for _, c := range []struct {
-		there, here map[string]string
-		want        []string
+		node, counts map[string]string
+		want         []string
 	}{
 		{decides(auto), decides(auto), nil},
 		{decides(auto), decides(left), nil}, // the default
-		{decides(off), decides(auto), []string{"group_commit of shop/A is off there and auto here"}},
-		{decides(auto), decides(off), []string{"group_commit of shop/A is auto there and off here"}},
-		{decides(slow), decides(auto), []string{"storage.durability is interval there and strict here (each node flushes by its own)"}},
+		{decides(off), decides(auto), []string{"group_commit of shop/A is off on node n2 and auto on node n3"}},
+		{decides(auto), decides(off), []string{"group_commit of shop/A is auto on node n2 and off on node n3"}},
+		{decides(slow), decides(auto), []string{"storage.durability is interval on node n2 and strict on node n3 (each node flushes by its own)"}},
 		{nil, decides(off), nil}, // an edition that does not say it
 	} {
-		v := view{self: join.Answer{Decides: c.here}}
-		m := v.member("n:6222", false, peer{answer: join.Answer{Node: "n2", Decides: c.there}})
+		v := view{counts: join.Answer{Node: "n3", Decides: c.counts}}
+		m := v.member("n:6222", false, peer{answer: join.Answer{Node: "n2", Decides: c.node}})
 		if !slices.Equal(m.Differs, c.want) {
-			t.Errorf("%v there, %v here: got %q, want %q", c.there, c.here, m.Differs, c.want)
+			t.Errorf("%v, and %v counts: got %q, want %q", c.node, c.counts, m.Differs, c.want)
 		}
 	}
-	// Only the file of the node that leads counts: that is where people look first.
-	differs := []string{"group_commit of shop/A is off there and auto here"}
-	for leader, want := range map[string]int{"n2": 1, "n1": 0} {
-		got := clusterProblems(admin.Cluster{Leader: leader, Nodes: []admin.Member{{Name: "n1", Self: true}, {Name: "n2", Differs: differs}}})
-		if len(got) != want || want > 0 && !strings.Contains(got[0].What, "its file counts for group commit: group_commit of shop/A is off there") {
-			t.Errorf("%s leads: got %+v, want %d that says what differs", leader, got, want)
+	// Only the file of the node that leads counts, and status tells those that have another.
+	differs := []string{"group_commit of shop/A is off on node n1 and auto on node n2"}
+	for leader, want := range map[string]int{"n2": 1, "": 0} {
+		got := clusterProblems(admin.Cluster{Leader: leader, Nodes: []admin.Member{{Name: "n1", Self: true, Differs: differs}, {Name: "n2"}, {Name: "n3", Differs: differs}}})
+		if len(got) != want || want > 0 && !strings.Contains(got[0].What, "node n2 leads, and its file counts for group commit: group_commit of shop/A is off on node n1") {
+			t.Errorf("%q leads: got %+v, want %d that says what differs", leader, got, want)
 		}
+	}
+}
+
+// TestTheFileOfTheLeaderIsTheOneThatCounts: the node that is the odd one says so of itself.
+func TestTheFileOfTheLeaderIsTheOneThatCounts(t *testing.T) {
+	v := view{self: join.Answer{Node: "n1", Wants: "odd"}, peers: map[string]peer{
+		"b:1": {answer: join.Answer{Node: "n2", Wants: "same"}}, "c:1": {answer: join.Answer{Node: "n3", Wants: "same"}},
+	}}
+	for leader, want := range map[string]map[string]bool{
+		"n3": {"n1": true, "n2": false, "n3": false},
+		"n1": {"n1": false, "n2": true, "n3": true},
+		"":   {"n1": false, "n2": true, "n3": true}, // nobody's counts: seen from here
+	} {
+		v.state.Leader = leader
+		v.counts = v.counting()
+		for _, said := range append(slices.Collect(maps.Values(v.peers)), peer{answer: v.self}) {
+			if m := v.member("a:1", said.answer.Node == "n1", said); m.OtherFile != want[m.Name] {
+				t.Errorf("%q leads: got another file %t on %s", leader, m.OtherFile, m.Name)
+			}
+		}
+	}
+}
+
+func TestAFileThatIsNotInForceIsToldOnOtherNodes(t *testing.T) {
+	const what = "the file as it is now is not in force: holdfast.yaml:3:1: unknown key"
+	m := view{}.member("b:1", false, peer{answer: join.Answer{Node: "n2", FileRefused: what}})
+	got := clusterProblems(admin.Cluster{Nodes: []admin.Member{m}})
+	if m.FileRefused != what || len(got) != 2 || !strings.Contains(got[1].What, "node n2: "+what) || !strings.Contains(got[1].Fix, "node n2") {
+		t.Errorf("got %+v and %+v, want what is refused on node n2", m, got)
 	}
 }

@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -29,8 +30,9 @@ func (a *Appliance) tellGrouped(decided map[string][]decision) {
 	}
 }
 
-// notYet is why group commit is off where the leading node will have its say in a moment.
-const notYet = "not applied by the leading node yet"
+// notYet is why group commit is off where the leading node has its say: a moment later, or
+// for reasons of its own.
+const notYet = "the leading node has not turned it on; `holdfast status` there says why"
 
 // groupSummary is about the declared streams of all accounts.
 type groupSummary struct {
@@ -76,6 +78,9 @@ func (a *Appliance) groupStatus(account, stream string, declared bool) admin.Gro
 	}
 	for _, g := range a.decisions()[account] {
 		if g.lane.Stream == stream {
+			if g.why == notYet {
+				g.why = cmp.Or(a.offByLeader(account, stream), notYet)
+			}
 			return admin.GroupCommit{On: g.on, Reason: g.why}
 		}
 	}

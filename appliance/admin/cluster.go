@@ -91,11 +91,14 @@ type Member struct {
 	Current bool `json:"current"`
 	// ClockAhead is how far its clock is before this node's, in seconds.
 	ClockAhead float64 `json:"clock_ahead_seconds,omitempty"`
-	// OtherFile is true when its file asks for something else than this node's.
+	// OtherFile is true when its file asks for something else than that of the node that
+	// leads, or than this node's while nobody does.
 	OtherFile bool `json:"other_file,omitempty"`
-	// Differs says in what its file differs from this node's of what the file of the node
-	// that leads decides for all, and that changes no object.
+	// Differs says in what its file differs from that one of what the file of the node that
+	// leads decides for all, and that changes no object.
 	Differs []string `json:"differs,omitempty"`
+	// FileRefused says why its file, as it is now, is not in force; empty when it is.
+	FileRefused string `json:"file_refused,omitempty"`
 	// NotConnectedSince is set while there is no route to it.
 	NotConnectedSince *time.Time `json:"not_connected_since,omitempty"`
 	// PublishingStopped says why nothing is stored in files by the streams that it leads;

@@ -90,6 +90,8 @@ type Answer struct {
 	// Decides is what its file says of what the node that leads decides for all, and is not
 	// in Wants, by key; nil where it is not said.
 	Decides map[string]string `json:"decides"`
+	// FileRefused says why its file, as it is now, is not in force; empty when it is.
+	FileRefused string `json:"file_refused,omitempty"`
 	// Grows is the name of the node that brings its messages into the cluster, which nobody
 	// may use before it has; empty when there is none.
 	Grows string `json:"grows,omitempty"`

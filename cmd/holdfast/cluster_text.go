@@ -96,6 +96,9 @@ func printMember(w io.Writer, m admin.Member, all bool) {
 
 // printFile says in what a file differs, and whose counts.
 func printFile(w io.Writer, m admin.Member, leader string, all bool) {
+	if m.FileRefused != "" {
+		fmt.Fprintf(w, "\n%s: %s\n    fix: mend the file; `holdfast status` there says how\n", m.Address, m.FileRefused)
+	}
 	if !m.OtherFile && len(m.Differs) == 0 {
 		return
 	}
@@ -325,6 +328,9 @@ func certificatesText(m admin.Member) string {
 }
 
 func fileText(m admin.Member) string {
+	if m.FileRefused != "" {
+		return "NOT IN FORCE"
+	}
 	if m.OtherFile || len(m.Differs) > 0 {
 		return "DIFFERS"
 	}

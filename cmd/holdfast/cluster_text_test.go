@@ -103,8 +103,20 @@ func TestClusterStatusSaysWhatHasStopped(t *testing.T) {
 	}
 }
 
+func TestAFileThatIsNotInForceIsNamed(t *testing.T) {
+	var out strings.Builder
+	printCluster(&out, admin.Cluster{Leader: "n1", Nodes: []admin.Member{
+		{Address: "a:1", Name: "n1", Self: true}, {Address: "b:1", Name: "n2", Connected: true, FileRefused: "the file as it is now is not in force: unknown key"},
+	}}, false)
+	for _, want := range []string{"NOT IN FORCE\n", "\nb:1: the file as it is now is not in force: unknown key\n    fix: "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %s\nwant %q in it", &out, want)
+		}
+	}
+}
+
 func TestAFileThatDiffersIsNamedWithWhoseCounts(t *testing.T) {
-	const durable = "storage.durability is interval there and strict here (each node flushes by its own)"
+	const durable = "storage.durability is interval on node n2 and strict on node n1 (each node flushes by its own)"
 	for name, c := range map[string]struct {
 		leader string
 		other  bool
@@ -112,8 +124,8 @@ func TestAFileThatDiffersIsNamedWithWhoseCounts(t *testing.T) {
 		want   string // "" for nothing
 	}{
 		"the same": {leader: "n1"},
-		"group_commit alone": {"n1", false, []string{"group_commit of shop/ORDERS is off there and auto here"},
-			"b:1: its file differs: group_commit of shop/ORDERS is off there and auto here; that of node n1 counts, which leads\n    fix: put the same file on all nodes\n"},
+		"group_commit alone": {"n1", false, []string{"group_commit of shop/ORDERS is off on node n2 and auto on node n1"},
+			"b:1: its file differs: group_commit of shop/ORDERS is off on node n2 and auto on node n1; that of node n1 counts, which leads\n    fix: put the same file on all nodes\n"},
 		"streams":             {"n2", true, nil, "b:1: its file asks for other accounts, users or streams; that of node n2 counts, which leads\n"},
 		"both, and no leader": {"", true, []string{durable}, "users or streams: " + durable + "; that of the node that leads counts\n"},
 	} {
