@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/holdfast-mq/holdfast/appliance/diag"
@@ -126,12 +128,13 @@ func (a *Appliance) firstApply() bool {
 // tellApplied logs what was done, and on the first apply what stands.
 func (a *Appliance) tellApplied(r bootstrap.Report, first bool) {
 	done := map[bootstrap.Op]int{}
+	a.forgetActions(r)
 	for _, res := range r.Results {
 		act := res.Action
 		if act.Stream == "" || !act.Op.Changes() {
 			continue // accounts and users are told of one by one
 		}
-		again := !a.news(string(act.Op)+" "+act.Path(), res.Err)
+		again := !a.news(actionKey(act), res.Err)
 		switch res.Outcome {
 		case bootstrap.Done:
 			done[act.Op]++
@@ -156,6 +159,21 @@ func (a *Appliance) tellApplied(r bootstrap.Report, first bool) {
 	if first {
 		a.warn(r.Remaining().Warnings())
 	}
+}
+
+// actionKey is what is told of an action is kept under.
+func actionKey(act bootstrap.Action) string { return "action " + string(act.Op) + " " + act.Path() }
+
+// forgetActions forgets what was told of actions that are not asked for any more: when
+// they are again, it is another edit.
+func (a *Appliance) forgetActions(r bootstrap.Report) {
+	asked := map[string]bool{}
+	for _, res := range r.Results {
+		asked[actionKey(res.Action)] = true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.told, func(of, _ string) bool { return strings.HasPrefix(of, "action ") && !asked[of] })
 }
 
 // accountNames are the accounts to look into: what the file declares, and
@@ -267,6 +285,26 @@ func (a *Appliance) unapplied() []string {
 		return []string{"topology: not applied yet"}
 	}
 	return lacking(*report, a.keeps)
+}
+
+// failures are what could not be done, for status: where in the file it is asked for, why
+// it fails and what to do. What has no fix is only waited for.
+func failures(r *bootstrap.Report) diag.List {
+	if r == nil {
+		return nil
+	}
+	var out diag.List
+	for _, res := range r.Results {
+		if res.Outcome != bootstrap.Failed || diag.Hint(res.Err) == "" {
+			continue
+		}
+		act := res.Action
+		out = append(out, diag.Problem{
+			Severity: diag.Error, Code: diag.CodeOf(res.Err), Pos: act.Pos,
+			What: fmt.Sprintf("%s %s: %s", act.Kind, act.Path(), reason(res)), Fix: diag.Hint(res.Err),
+		})
+	}
+	return out
 }
 
 // keeps reports whether this node is one of those that keep what an action is about.

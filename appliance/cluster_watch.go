@@ -155,7 +155,7 @@ func (a *Appliance) tendCopies(ctx context.Context) {
 			a.log.Error("a stream has no leader, and takes and delivers nothing", keyStream, name, keyCode, string(diag.CodeClusterCopies), keyWhat, what, keyFix, fix)
 		}
 		if len(found) > 0 {
-			a.log.Info("streams have a leader again", keyCount, len(found), keyStream, found[0])
+			a.log.Info("streams have a leader again", keyCount, len(found), keyStream, firstFew(found))
 		}
 		if len(lost)+len(found) > 0 {
 			a.tellStatusLine()

@@ -58,8 +58,11 @@ func summarise(decided map[string][]decision) groupSummary {
 			s.why = why
 		}
 	}
-	if len(reasons) > 1 {
-		s.why += "; and " + strconv.Itoa(len(reasons)-1) + " more reasons, see `holdfast status`"
+	switch more := len(reasons) - 1; {
+	case more == 1:
+		s.why += "; and for one more reason, see `holdfast status`"
+	case more > 1:
+		s.why += "; and for " + strconv.Itoa(more) + " more reasons, see `holdfast status`"
 	}
 	return s
 }

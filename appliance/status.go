@@ -58,7 +58,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 	cfg := a.config()
 	missing := a.Missing()
 	a.mu.Lock()
-	phase, plan, stale, refused := a.phase, a.plan, a.stale, a.refused
+	phase, plan, report, stale, refused := a.phase, a.plan, a.report, a.stale, a.refused
 	a.mu.Unlock()
 	s := admin.Status{
 		Ready:   len(missing) == 0,
@@ -81,7 +81,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		Durability:  admin.Durability{Mode: a.opts.Config.Storage.Durability},
 		NeedRestart: a.needRestart(),
 		Accounts:    []admin.AccountStatus{},
-		Problems:    admin.Problems(append(slices.Clone(a.opts.Warnings), plan.Warnings()...)),
+		Problems:    admin.Problems(slices.Concat(a.opts.Warnings, plan.Warnings(), failures(report))),
 	}
 	if refused != nil && stale == nil { // which says so itself
 		s.Problems = append(s.Problems, *refused)

@@ -42,7 +42,7 @@ counted anew.
 
 ## An older file
 
-What was applied is recorded, and ` + "`holdfast plan --history`" + ` shows it. A file that was applied before, and replaced by another one since, is stale: nothing of it is applied (HF2207), so that a
+What was applied is recorded, and ` + "`holdfast plan --history`" + ` shows it, under numbers that grow with gaps. A file that was applied before, and replaced by another one since, is stale: nothing of it is applied (HF2207), so that a
 forgotten copy undoes nothing. To go back to it on purpose put it in place and run ` + "`holdfast apply --rollback`" + `. A file with any difference that counts is a new one, and needs no flag: comments, order and spaces don't count.
 
 An edit that waits, because it needs a consent, a node is down or the server refuses it, can be taken back in the file:

@@ -82,6 +82,8 @@ func printApplied(w io.Writer, a admin.ApplyAnswer) {
 	switch {
 	case what == "" && len(left) > 0:
 		what = "nothing was changed"
+	case !a.Report.Did() && what != "":
+		what = "nothing was changed, " + what
 	case what == "":
 		what = "nothing to change"
 	}

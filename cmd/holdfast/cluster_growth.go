@@ -53,7 +53,7 @@ type clusterWait struct {
 func (w *clusterWait) text(took time.Duration) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return fmt.Sprintf("%s, %v", w.now, took.Round(time.Second))
+	return fmt.Sprintf("%s, %v", cmp.Or(w.now, "asking the node"), took.Round(time.Second))
 }
 
 // until asks now and then, until nothing is wrong.

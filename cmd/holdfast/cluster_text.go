@@ -299,7 +299,7 @@ func clockText(m admin.Member) string {
 	switch {
 	case m.Self:
 		return "-"
-	case m.Name == "":
+	case m.Name == "" || !m.Connected:
 		return "?"
 	case ahead == 0:
 		return "same"
@@ -334,7 +334,7 @@ func fileText(m admin.Member) string {
 	if m.OtherFile || len(m.Differs) > 0 {
 		return "DIFFERS"
 	}
-	if m.Name == "" {
+	if m.Name == "" || !m.Self && !m.Connected {
 		return "?"
 	}
 	return "same"

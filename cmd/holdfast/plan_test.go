@@ -382,3 +382,12 @@ func known(t *testing.T, file string) diag.List {
 	}
 	return l
 }
+
+// TestStaleNamesWhatItIsOlderThan: an edit of which nothing was done is in the history, too.
+func TestStaleNamesWhatItIsOlderThan(t *testing.T) {
+	old := bootstrap.Revision{ID: 1, Digest: "a"}
+	got := staleText(old, bootstrap.History{old, {ID: 5, Digest: "b", Done: true, Partial: true}, {ID: 9, Digest: "c", Done: true, Partial: true, Unchanged: true}}, false)
+	if !strings.Contains(got, "that of revision 1") || !strings.Contains(got, "Applied since: revision 5 ") {
+		t.Errorf("got %q, want revision 5, which changed something", got)
+	}
+}

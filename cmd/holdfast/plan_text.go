@@ -66,6 +66,8 @@ func allowances(p bootstrap.Plan) string {
 // staleText says that a configuration is an older one, and how to go back to it.
 func staleText(old bootstrap.Revision, h bootstrap.History, goBack bool) string {
 	newer := "Another one was applied since."
+	// What changed nothing is not what makes it stale.
+	h = slices.DeleteFunc(slices.Clone(h), func(r bootstrap.Revision) bool { return r.Unchanged })
 	if last, ok := h.Latest(); ok {
 		newer = fmt.Sprintf("Applied since: revision %d of %s, %s.", last.ID, timeText(last.Time), byText(last.By))
 	}

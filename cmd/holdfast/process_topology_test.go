@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,6 +100,11 @@ func TestProcessServesWhatExistsWhileSomethingIsMissing(t *testing.T) {
 	}
 	if code, out := n.holdfast("status", "--config", "holdfast.yaml"); code != exitNotReady || !strings.Contains(out, "NOT READY") || !strings.Contains(out, "shop/NEW") {
 		t.Errorf("got exit code %d and %q, want 3 and what is missing", code, out)
+	}
+	if !slices.ContainsFunc(s.Problems, func(p admin.Problem) bool {
+		return strings.Contains(p.What, "stream shop/NEW") && strings.Contains(p.What, "overlap") && strings.HasSuffix(p.File, "holdfast.yaml") && p.Line > 0 && p.Fix != ""
+	}) {
+		t.Errorf("got problems %+v, want where the stream is in the file and what to do", s.Problems)
 	}
 	if line := n.logged("msg=\"not done\""); !strings.Contains(line, "stream=NEW") || !strings.Contains(line, "holdfast.yaml:") || !strings.Contains(line, "level=ERROR") {
 		t.Errorf("got %q, want an error with the stream and its place in the file", line)

@@ -66,7 +66,7 @@ func countersText(c admin.GroupCounters) string {
 	if c == (admin.GroupCounters{}) {
 		return ""
 	}
-	text := fmt.Sprintf("; %s messages in %s batches, %s alone", comma(c.Grouped), comma(c.Batches), comma(c.Alone))
+	text := fmt.Sprintf("; %s in %s, %s alone", count(int(c.Grouped), "message"), batchesText(c.Batches), comma(c.Alone))
 	for _, bad := range []struct {
 		n    uint64
 		what string
@@ -80,6 +80,13 @@ func countersText(c admin.GroupCounters) string {
 		}
 	}
 	return text
+}
+
+func batchesText(n uint64) string {
+	if n == 1 {
+		return "1 batch"
+	}
+	return comma(n) + " batches"
 }
 
 func comma(n uint64) string { return humanize.Comma(int64(n)) }
