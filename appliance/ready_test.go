@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-mq/holdfast/appliance/engine"
 	"github.com/holdfast-mq/holdfast/bootstrap"
 )
 
@@ -66,5 +67,18 @@ func TestWhatPassesByItselfIsNotTold(t *testing.T) {
 	a.lasts("x", nil, begun.Add(time.Second))
 	if a.lasts("x", fault, begun.Add(lastsFor)) {
 		t.Error("got it told, want it begun anew after it had worked")
+	}
+}
+
+// TestNoFiguresBeforeTheyAreCounted: "0 of 0" would look like a store that is gone.
+func TestNoFiguresBeforeTheyAreCounted(t *testing.T) {
+	for want, p := range map[string]engine.Progress{
+		"counting what is stored":              {Phase: engine.PhaseNew},
+		"encrypting streams: 1 of 2, now shop": {Phase: engine.PhaseNew, Doing: "encrypting", StreamsDone: 1, StreamsTotal: 2, Current: "shop"},
+		"recovering streams: 0 of 1, 0 B of 5": {Phase: engine.PhaseRecovering, StreamsTotal: 1, BytesTotal: 5},
+	} {
+		if got := recoveryLine(p); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

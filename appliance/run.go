@@ -255,6 +255,9 @@ func (a *Appliance) tellProgress(p engine.Progress) {
 }
 
 func recoveryLine(p engine.Progress) string {
+	if !p.Counted() {
+		return "counting what is stored"
+	}
 	if p.Doing != "" {
 		return fmt.Sprintf("%s streams: %d of %d, now %s", p.Doing, p.StreamsDone, p.StreamsTotal, p.Current)
 	}

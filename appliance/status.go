@@ -97,8 +97,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 	s.Verify = a.verifyStatus()
 	a.addSecurity(&s)
 	s.Cluster = a.clusterStatus()
-	if phase == admin.PhaseRecovering {
-		p := a.engine.Progress()
+	if p := a.engine.Progress(); phase == admin.PhaseRecovering && p.Counted() {
 		s.Recovery = &admin.Recovery{StreamsDone: p.StreamsDone, StreamsTotal: p.StreamsTotal,
 			BytesDone: p.BytesDone, BytesTotal: p.BytesTotal, Current: p.Current,
 			BytesChecked: p.BytesChecked, BytesToCheck: p.BytesToCheck}

@@ -55,6 +55,9 @@ type Progress struct {
 // Checking reports whether blocks are being looked at for damage.
 func (p Progress) Checking() bool { return p.BytesChecked < p.BytesToCheck }
 
+// Counted reports whether what there is to be done is known: a start counts it first.
+func (p Progress) Counted() bool { return p.Phase != PhaseNew || p.Doing != "" }
+
 // Progress returns how far the recovery is. It may be called at any time.
 func (e *Engine) Progress() Progress { return e.recovery.progress() }
 
