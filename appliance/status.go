@@ -56,6 +56,10 @@ func (a *Appliance) Missing() []string {
 // up the accounts are left out.
 func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 	cfg := a.config()
+	// Each is a reason for what is asked after it: a disk that failed for a node that is
+	// not ready, and that for its phase.
+	var room admin.Storage
+	a.addRoom(&room)
 	missing := a.Missing()
 	a.mu.Lock()
 	phase, plan, report, stale, refused := a.phase, a.plan, a.report, a.stale, a.refused
@@ -64,6 +68,7 @@ func (a *Appliance) Status(ctx context.Context) (admin.Status, error) {
 		Ready:   len(missing) == 0,
 		Phase:   phase,
 		Missing: missing,
+		Storage: room,
 		Node: admin.NodeStatus{
 			Name:          a.dir.NodeName(),
 			Version:       a.opts.Version,
@@ -151,6 +156,7 @@ func (a *Appliance) listeners() []admin.Listener {
 	return append(out, admin.Listener{Name: "admin", Address: admin.Address(socketPath(a.dir)), Open: true})
 }
 
+// addStorage adds what is stored and where to what addRoom said.
 func (a *Appliance) addStorage(s *admin.Status) {
 	if vol, err := a.dir.Volume(); err == nil {
 		s.Storage.VolumeTotal, s.Storage.VolumeFree, s.Storage.FileSystem = int64(vol.Total), int64(vol.Free), vol.FSType
@@ -158,7 +164,6 @@ func (a *Appliance) addStorage(s *admin.Status) {
 	}
 	s.Storage.Limit, s.Storage.FlushSeconds = a.storeLimit, a.flush.Seconds()
 	s.Storage.Encryption = a.encryptionStatus()
-	a.addRoom(&s.Storage)
 	st, err := a.engine.Stats()
 	if err != nil {
 		return // the engine is not up yet, or down already

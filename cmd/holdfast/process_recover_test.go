@@ -78,10 +78,13 @@ func TestProcessTellsHowFarARecoveryIs(t *testing.T) {
 	if steps < 3 {
 		t.Errorf("got %d steps in %d looks, want progress that can be seen: %+v", steps, len(seen), seen)
 	}
-	all := strings.Join(s.all(), "\n")
-	if first, ready := strings.Index(all, "STATUS=recovering streams"), strings.Index(all, "READY=1"); first < 0 || ready < first {
-		t.Errorf("got %q, want systemd told of the recovery, and that it is over after that", all)
-	}
+	eventually(t, patience, func() error { // systemd is told a moment after the status
+		all := strings.Join(s.all(), "\n")
+		if first, ready := strings.Index(all, "STATUS=recovering streams"), strings.Index(all, "READY=1"); first < 0 || ready < first {
+			return fmt.Errorf("got %q, want systemd told of the recovery, and that it is over after that", all)
+		}
+		return nil
+	})
 	if got := messagesIn(t, n.jetStream(), "ORDERS"); got != messages {
 		t.Errorf("got %d messages after the recovery, want %d", got, messages)
 	}
