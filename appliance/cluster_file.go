@@ -79,11 +79,6 @@ func (a *Appliance) fileRefused() string {
 	return ""
 }
 
-// fileFix is what to do about a file that is not in force.
-func fileFix(node string) string {
-	return "mend the file of node " + node + "; `holdfast status` there says how"
-}
-
 // offByLeader says that the file of the node that leads turns group commit off for a
 // stream; empty where that is not known.
 func (a *Appliance) offByLeader(account, stream string) string {
@@ -94,9 +89,17 @@ func (a *Appliance) offByLeader(account, stream string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.peers {
-		if p.answer.Node == leader && p.answer.Decides[keyGroup(account, stream)] == config.GroupOff {
-			return "group_commit is off in the file of node " + leader + ", which leads"
+		if p.answer.Node == leader {
+			return offIn(p.answer, account, stream)
 		}
 	}
 	return ""
+}
+
+// offIn says that the file of the node that leads turns group commit off for a stream.
+func offIn(leads join.Answer, account, stream string) string {
+	if leads.Decides[keyGroup(account, stream)] != config.GroupOff {
+		return ""
+	}
+	return "group_commit is off in the file of node " + leads.Node + ", which leads"
 }

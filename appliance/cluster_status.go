@@ -168,7 +168,7 @@ func clusterProblems(c admin.Cluster) []admin.Problem {
 			add(diag.CodeDiffers, "cluster: node "+c.Leader+" leads, and its file counts for group commit: "+firstFew(m.Differs), "put the same file on all nodes")
 		}
 		if m.FileRefused != "" && !m.Self {
-			add(diag.CodeDiffers, "cluster: node "+m.Name+": "+m.FileRefused, fileFix(m.Name))
+			add(diag.CodeDiffers, "cluster: node "+m.Name+": "+m.FileRefused, "mend the file of node "+m.Name+"; `holdfast status` there says how")
 		}
 	}
 	stuck := 0

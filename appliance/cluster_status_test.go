@@ -224,12 +224,27 @@ func TestFilesThatDifferInGroupCommitAreKnown(t *testing.T) {
 			t.Errorf("%v, and %v counts: got %q, want %q", c.node, c.counts, m.Differs, c.want)
 		}
 	}
+	leads := join.Answer{Node: "n2", Decides: decides(off)}
+	if got := offIn(leads, "shop", "A"); got != "group_commit is off in the file of node n2, which leads" || offIn(leads, "shop", "B") != "" {
+		t.Errorf("got %q, want whose file turns it off, for that stream alone", got)
+	}
 	// Only the file of the node that leads counts, and status tells those that have another.
 	differs := []string{"group_commit of shop/A is off on node n1 and auto on node n2"}
 	for leader, want := range map[string]int{"n2": 1, "": 0} {
 		got := clusterProblems(admin.Cluster{Leader: leader, Nodes: []admin.Member{{Name: "n1", Self: true, Differs: differs}, {Name: "n2"}, {Name: "n3", Differs: differs}}})
 		if len(got) != want || want > 0 && !strings.Contains(got[0].What, "node n2 leads, and its file counts for group commit: group_commit of shop/A is off on node n1") {
 			t.Errorf("%q leads: got %+v, want %d that says what differs", leader, got, want)
+		}
+	}
+}
+
+// TestTheFixOfWhatIsMissingFitsWhoIsUp: "keep the others up" is no help where they are down.
+func TestTheFixOfWhatIsMissingFitsWhoIsUp(t *testing.T) {
+	said := peer{answer: join.Answer{Node: "n1", Lacks: "no meta leader"}, asked: time.Now()}
+	for leader, want := range map[string]string{"": "bring the nodes that are down up", "n1": "keep the other nodes up"} {
+		v := view{state: engine.ClusterState{Leader: leader, Members: []engine.Member{{Name: "n1", Self: true, Connected: true}}}}
+		if m := v.member("a:1", true, said); !strings.HasPrefix(m.Fix, want) {
+			t.Errorf("%q leads: got %q, want %q", leader, m.Fix, want)
 		}
 	}
 }

@@ -391,3 +391,14 @@ func TestStaleNamesWhatItIsOlderThan(t *testing.T) {
 		t.Errorf("got %q, want revision 5, which changed something", got)
 	}
 }
+
+func TestAppliedSaysWhenNothingWasChanged(t *testing.T) {
+	create := bootstrap.Action{Op: bootstrap.Create, Kind: bootstrap.KindStream, Account: "shop", Stream: "NEW"}
+	for want, outcome := range map[string]bootstrap.Outcome{"revision 5: nothing was changed, 1 failed\n": bootstrap.Failed, "revision 5: 1 created\n": bootstrap.Done} {
+		var out strings.Builder
+		printApplied(&out, admin.ApplyAnswer{Revision: 5, Report: bootstrap.Report{Results: []bootstrap.Result{{Action: create, Outcome: outcome}}}})
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q", &out, want)
+		}
+	}
+}
